@@ -1,0 +1,158 @@
+/* The intermediate representation: a graph of values in SSA form, made by operations (ops.def), over symbolic shapes.
+ *
+ *     graph train(batch: 1..64 ~ 8, seq: 1..2048 ~ 512)
+ *       %7: f32[batch, seq, 768] = add %5, %6                  "/h.0/Add"
+ *       %8: f32[batch, seq] = reduce_sum %7, axes=[2]          "/h.0/ln_2"
+ *
+ * Everything lives in the graph's arena.  Operations stand in an order in which each value is made before it is used. */
+#ifndef IR_H
+#define IR_H
+#include "support/arena.h"
+#include "symbolic/expr.h"
+
+/* ---- element types ---- */
+#define DTYPES(D) /* name in text, bytes, C type on the device */ \
+    D(f32, 4, "float") D(f64, 8, "double") D(f16, 2, "half") D(bf16, 2, "bfloat16") \
+    D(i8, 1, "int8_t") D(i16, 2, "int16_t") D(i32, 4, "int32_t") D(i64, 8, "int64_t") \
+    D(u8, 1, "uint8_t") D(u16, 2, "uint16_t") D(u32, 4, "uint32_t") D(u64, 8, "uint64_t") D(bool, 1, "bool")
+typedef enum {
+#define D(name, bytes, c) DTYPE_##name,
+    DTYPES(D)
+#undef D
+    DTYPES_COUNT
+} Dtype;
+const char *dtype_name(Dtype d);
+const char *dtype_c(Dtype d);
+int dtype_bytes(Dtype d);
+bool dtype_is_float(Dtype d);
+bool dtype_is_signed(Dtype d); /* floats too */
+
+/* ---- operations ---- */
+typedef enum {
+#define OP(name, class, operands, results, attributes, text) OP_##name,
+#include "ir/ops.def"
+    OPS_COUNT
+} OpKind;
+typedef enum { ELEMENTWISE, SOURCE, INDEX, REDUCE, CUMULATIVE, SORT, SCATTER, LATE, DOT, CONV, POOL, REGION, EFFECT, COMPOSITE } OpClass;
+
+#define ATTRIBUTES(A) /* key, kind */ \
+    A(axis, INT) A(axes, INTS) A(last, INT) A(exclusive, INT) A(reverse, INT) A(largest, INT) A(sorted, INT) A(mode, TEXT) A(distribution, TEXT) A(seed, INT) \
+    A(start, EXPRS) A(step, INTS) A(content, EXPRS) A(data, DATA) A(trans_a, INT) A(trans_b, INT) \
+    A(window, INTS) A(stride, INTS) A(dilation, INTS) A(low, EXPRS) A(high, EXPRS) A(groups, INT) A(carries, INT) A(slices, INT)
+typedef enum {
+    ATTR_none,
+#define A(key, kind) ATTR_##key,
+    ATTRIBUTES(A)
+#undef A
+    ATTRS_COUNT
+} AttrKey;
+typedef enum { ATTR_INT, ATTR_INTS, ATTR_EXPRS, ATTR_TEXT, ATTR_DATA } AttrKind;
+typedef struct {
+    AttrKey key;
+    int n;                 /* of INTS and EXPRS; bytes of DATA */
+    int64_t i;             /* INT */
+    const int64_t *ints;   /* INTS */
+    Expr *const *exprs;    /* EXPRS */
+    const char *text;      /* TEXT */
+    const void *data;      /* DATA: the elements, row-major, of the result's dtype */
+} Attr;
+
+typedef struct OpInfo { const char *name; OpClass class; int operands, results; AttrKey attributes[6]; const char *text; } OpInfo;
+const OpInfo *op_info(OpKind kind);
+bool op_kind_named(const char *name, OpKind *kind);
+
+typedef struct Graph Graph;
+typedef struct Op Op;
+typedef struct Value Value;
+
+struct Op {
+    OpKind kind;
+    int id;                /* its place when it was made; unique in its graph */
+    Value **in; int n_in;
+    Value **out; int n_out;
+    Attr *attrs; int n_attrs;
+    Graph *body[2];        /* REGION: scan and while have one, branch two */
+    const char *source;    /* name of the model's node it came from, for readers; never NULL ("" where there is none) */
+    const char *role;      /* "" forward, "gradient", "optimizer", "loss": where in the step it belongs */
+};
+
+/* What a value that no operation makes is. */
+typedef enum {
+    FROM_OP,
+    FROM_BATCH,            /* a tensor of the batch: model input or target */
+    FROM_WEIGHT,           /* an initializer: trainable or not (Tensor says) */
+    FROM_STATE,            /* kept between steps: optimizer moments */
+    FROM_HYPER,            /* scalar f32 set by the trainer for each step: "lr", "beta1", … and i64 "step" */
+    FROM_PARAMETER         /* input of a region's body */
+} Origin;
+
+struct Value {
+    int id;                /* %id in text; unique in its graph */
+    const char *name;      /* the model's name or a made one; unique among inputs */
+    Dtype dtype;
+    int rank;
+    Expr **shape;
+    Origin origin;
+    Op *def;               /* FROM_OP */
+    int result;            /* which result of def */
+    struct Tensor *tensor; /* FROM_WEIGHT and FROM_STATE */
+};
+
+/* A named tensor that outlives a step: weight or state.  Its shape is fixed. */
+typedef struct Tensor {
+    const char *name;      /* as in the model; NAME#node for a separated one; WEIGHT.exp_avg for a state */
+    Dtype dtype;
+    int rank; int64_t dims[8];
+    const void *data;      /* row-major elements, NULL where a rule makes them */
+    const char *init;      /* rule ("zeros", "ones", "normal(0.02)") where data is NULL */
+    bool trainable;
+    const char *reason;    /* why it trains or not, in words */
+    bool statistics;       /* running mean or variance: no gradient, but assigned */
+    struct Tensor *of;     /* of a state: the weight it belongs to */
+} Tensor;
+
+typedef VEC(Op *) Ops;
+typedef VEC(Value *) Values;
+struct Graph {
+    Arena *arena;
+    Symbols *symbols;
+    const char *name;      /* "train", "evaluate", "body" */
+    Values inputs;         /* batch, weights, states, hypers, parameters in order */
+    Ops ops;               /* in an order of execution */
+    Values outputs;        /* what the graph is for */
+    const char **output_names; /* beside outputs; NULL in bodies */
+    int next_value, next_op;
+    const char *source, *role; /* given to operations made from now on */
+};
+
+Graph *graph_new(Arena *arena, Symbols *symbols, const char *name);
+Value *graph_input(Graph *g, const char *name, Dtype dtype, int rank, Expr *const *shape, Origin origin);
+Value *graph_find_input(const Graph *g, const char *name); /* NULL */
+/* Appends an operation whose results have the given types; most callers want build.h instead. */
+Op *graph_op(Graph *g, OpKind kind, Value *const *in, int n_in, int n_out);
+Value *op_result(Graph *g, Op *op, int result, Dtype dtype, int rank, Expr *const *shape);
+void op_set_int(Graph *g, Op *op, AttrKey key, int64_t value);
+void op_set_ints(Graph *g, Op *op, AttrKey key, const int64_t *values, int n); /* copied */
+void op_set_exprs(Graph *g, Op *op, AttrKey key, Expr *const *values, int n);  /* copied */
+void op_set_text(Graph *g, Op *op, AttrKey key, const char *text);
+void op_set_data(Graph *g, Op *op, AttrKey key, const void *data, size_t bytes); /* copied */
+const Attr *op_attr(const Op *op, AttrKey key); /* NULL */
+int64_t op_int(const Op *op, AttrKey key);      /* internal fault where missing; so are the next ones */
+const int64_t *op_ints(const Op *op, AttrKey key, int *n);
+Expr *const *op_exprs(const Op *op, AttrKey key, int *n);
+const char *op_text(const Op *op, AttrKey key);
+
+Expr *value_count(const Graph *g, const Value *v); /* elements */
+Expr *value_bytes(const Graph *g, const Value *v);
+bool same_shape(Graph *g, const Value *a, const Value *b); /* certainly equal, dim by dim */
+bool value_is_scalar_constant(const Value *v, double *value); /* through broadcast, reshape and cast of a one-element constant */
+/* Replaces old by new in all operands and outputs of g. */
+void graph_replace(Graph *g, Value *old, Value *new_value);
+/* Drops operations none of whose results reaches an output or an effect. */
+void graph_prune(Graph *g);
+Graph *graph_clone(Graph *g, const char *name, Value ***map); /* map[old id] = new value; Tensors shared; bodies cloned; map may be NULL */
+
+void graph_print(Buf *out, const Graph *g);             /* text form */
+Graph *graph_parse(Arena *arena, Symbols *symbols, const char *text); /* errors of the text end with error_exit (line, what) */
+void graph_verify(const Graph *g, const char *after);   /* internal fault at the first thing that is not as it should be */
+#endif
