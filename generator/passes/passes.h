@@ -1,0 +1,67 @@
+/* The passes, in the order in which main.c runs them.  Each takes what the one before left, and leaves a graph that verifies.
+ * A pass never reaches into another: they meet in the IR. */
+#ifndef PASSES_H
+#define PASSES_H
+#include "ir/ir.h"
+#include "ir/build.h"
+
+/* What the user chose; filled by main.c. */
+typedef struct Options {
+    const char *model, *out;            /* MODEL.onnx, DIR */
+    const char *loss;                   /* NULL: guess */
+    const char *optimizer;              /* "adamw" */
+    const char *train, *freeze;         /* POSIX extended expressions or NULL */
+    const char *trainable_file;         /* NULL, or a table as DIR/trainable.txt has it */
+    VEC(const char *) tie, untie, dims, name_dims;
+    const char *init;                   /* rule for weights whose data is missing, or NULL */
+    const char *precision;              /* "fp32" */
+    const char *dump;                   /* a pass's name or NULL */
+    int batch_norm;                     /* onnx/import.h */
+    bool inference, no_fuse, no_report;
+} Options;
+
+/* One program that the trainer can run: "train", "evaluate" or "infer". */
+typedef struct LossInfo {
+    const char *kind;                   /* "cross_entropy", "mse", … or "model" where an output is the loss */
+    const char *text;                   /* as the user would write it: cross_entropy(logits, axis=1) */
+    const char *output;                 /* the output it looks at */
+    Value *target;                      /* batch input, NULL for "model" */
+    int axis; int64_t ignore_index; bool has_ignore;
+    bool guessed; const char *why, *alternatives; /* for the user, when guessed */
+} LossInfo;
+
+/* shapes    Facts about symbols from --dim and --name-dim; unnamed dims get names INPUT.AXIS; declared output dims are held against the
+ *           derived ones.  Run on the model before import. */
+void pass_dims(Symbols *symbols, struct OnnxModel *model, const Options *options, Arena *arena);
+
+/* fold      Operations on constants are computed; identities vanish; frozen small tensors become constants.  Nothing downstream of a trained
+ *           weight is touched.  Needs: trainable.  Breaks: nothing. */
+void pass_fold(Graph *g);
+
+/* trainable Decides what trains, by role then by name; ties and separates tensors that an exporter merged; fills Tensor.trainable, .reason.
+ *           Returns the table as text (DIR/trainable.txt).  Needs: the training graph as imported. */
+const char *pass_trainable(Graph *g, const Options *options, Arena *arena);
+/* Applies the same separations and ties to another program of the same model. */
+void pass_trainable_apply(Graph *g, Graph *decided, Arena *arena);
+
+/* loss      Adds the target input and the loss; outputs become [loss] for training, [loss, correct, counted, OUT…] for evaluation
+ *           (correct and counted are i64 (); correct only where the loss classifies).  A final Softmax or Sigmoid is moved into the loss. */
+LossInfo pass_loss(Graph *g, const Options *options, bool training);
+
+/* gradient  Appends the backward pass; returns for each weight input its gradient (NULL where it does not train or is not reached), indexed as g->inputs.
+ *           Composites use their own rules.  Needs: trainable, loss as outputs[0].  Breaks: nothing. */
+Value **pass_gradient(Graph *g);
+
+/* optimizer Adds states, hypers, commit and assigns: PyTorch's definitions.  gradients as pass_gradient returns them; they become extra outputs named
+ *           "gradient:NAME" so that the trainer can save them. */
+void pass_optimizer(Graph *g, Value *const *gradients, const Options *options);
+
+/* decompose Composites into primitives.  Needs: gradient. */
+void pass_decompose(Graph *g);
+
+/* simplify  Common subexpressions, views of views, dead code.  Needs: decompose. */
+void pass_simplify(Graph *g);
+
+/* precision Every float becomes a double (fp64).  Run after import. */
+void pass_precision(Graph *g, const Options *options);
+#endif
