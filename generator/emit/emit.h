@@ -1,0 +1,67 @@
+/* From the final graphs to a folder of readable source.
+ *
+ *   fuse      groups operations: each Group becomes one kernel or one library call      passes/fuse.c
+ *   schedule  orders the groups                                                          passes/schedule.c
+ *   kernels   text of a group's kernel, and its launch                                   emit/kernels.c, emit/element.c, emit/loop.c, emit/reduce.c, …
+ *   step      the list of launches with buffers and their lives -> model.cu              emit/program.c (lives), emit/step.c (text)
+ *   controller tables: dims, inputs, guards, lives, bytes -> controller.c, model.h       emit/controller.c
+ *   project   folder, runtime files (embedded in disc-gen), weights, Makefile            emit/project.c
+ */
+#ifndef EMIT_H
+#define EMIT_H
+#include "ir/ir.h"
+#include "passes/passes.h"
+
+/* ---- groups: what one launch computes ---- */
+typedef enum {
+    GROUP_LOOP,      /* every result element is a function of operand elements at mapped indices: elementwise and index operations */
+    GROUP_REDUCE, GROUP_CUMULATIVE, GROUP_SORT, GROUP_SCATTER, GROUP_LATE, GROUP_DOT, GROUP_CONV, GROUP_POOL,
+    GROUP_VIEW,      /* reshape: no launch, the result lies where its operand lies */
+    GROUP_REGION,    /* scan, while, branch: launches of its bodies inside a loop or a condition */
+    GROUP_ASSIGN,    /* an assign whose value nobody else needs is written in place by the group that computes it; this kind copies */
+    GROUP_COMMIT
+} GroupKind;
+typedef struct Group {
+    GroupKind kind;
+    Ops ops;                       /* in order; the last is the one the group is named for */
+    Values in, out;                /* what it reads from buffers, weights, hypers; what it writes */
+    struct Groups *body[2];        /* of a region */
+} Group;
+typedef struct Groups { Graph *graph; VEC(Group *) list; } Groups; /* in order of launch */
+
+/* fuse: today an operation a group, but for what costs nothing to fold into its readers (constants, iota, broadcasts, dims, and chains of
+ * elementwise operations that feed one reader of the same shape).  no_fuse: folds constants, iota, dims and broadcasts alone. */
+Groups *pass_fuse(Graph *g, bool no_fuse);
+/* schedule: an order that keeps few bytes alive; updates as soon as the gradient is complete and the last reader of the weight is done. */
+void pass_schedule(Groups *groups);
+
+/* ---- kernels ---- */
+typedef struct Kernels Kernels;    /* kernels emitted so far; equal ones once */
+Kernels *kernels_new(Arena *arena, Symbols *symbols);
+typedef struct { enum { ARG_VALUE, ARG_EXPR, ARG_HYPER, ARG_SEED, ARG_STEP } kind; Value *value; Expr *expr; } Arg;
+typedef struct Launch {
+    const char *kernel;            /* name of the __global__ function, or of a function of device/blas.h */
+    bool library;                  /* called as kernel(s, args…) rather than launched */
+    const char *grid;              /* C text over args' names is not possible: one of "blocks(expr)" forms, see blocks */
+    Expr *blocks;                  /* how many blocks the work has (rows, planes…): grid = s_grid(blocks) */
+    int threads;                   /* block size on CUDA */
+    VEC(Arg) args;                 /* results first, then operands, then sizes */
+    const char *comment;           /* "h = act · down   \"/mlp/down/MatMul\"" */
+    Expr *moved, *flops;           /* bytes read and written, operations */
+} Launch;
+/* The launches of a group (one, seldom two), whose kernels are added to k.  Not for VIEW, REGION, COMMIT. */
+void kernels_emit(Kernels *k, const Group *group, Launch **launches, int *n);
+const char *kernels_text(const Kernels *k); /* all of them, in order of first use, each with its head comment */
+
+/* ---- the folder ---- */
+typedef struct {
+    const Options *options;
+    Graph *train, *evaluate, *infer;   /* NULL where not wanted */
+    LossInfo loss;
+    const char *trainable_table;       /* text of trainable.txt */
+    const char *settings;              /* the command line */
+    VEC(const char *) notes;           /* what was said to the user; stands in README-like head comment of model.cu */
+} Project;
+/* Fuses, schedules, emits; writes DIR (files aside, then renamed; errors of the disk are the user's). */
+void emit_project(const Project *project, Arena *arena, Symbols *symbols);
+#endif

@@ -1,0 +1,108 @@
+/* What a generated program and the runtime share.  model.cu holds the kernels and the steps, controller.c the tables below; the runtime reads
+ * tables and never knows the model.  C and C++; no global state: everything hangs on a Model (constant) and a Step (one running program).
+ *
+ * Sizes are functions of the dims: an array of int64_t in the order of Model.dims, which model.h also names as struct Dims. */
+#ifndef CONTROLLER_H
+#define CONTROLLER_H
+#include <stdbool.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MAX_RANK = 8 };
+typedef enum { F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, BOOL } Dtype; /* as stored; names and bytes in trainer/tensors.h */
+
+typedef struct { const char *name; int64_t low, high, likely; bool declared; bool late; } DimInfo;
+
+/* A tensor of the batch.  rank -1 never occurs.  target: what the loss compares with; data files may call it "labels". */
+typedef struct {
+    const char *name;
+    Dtype dtype;
+    int rank;
+    void (*shape)(const int64_t *dims, int64_t *out);  /* what the model wants */
+    const char *shape_text;                            /* "batch, seq" */
+    int sample_axis;                                   /* axis along which samples lie; -1: the tensor has none (a scalar, a table) */
+    bool target, has_ignore;
+    int64_t ignore;                                    /* of a target: this value is not counted */
+} InputInfo;
+
+typedef struct {
+    const char *name;                                  /* the initializer's */
+    Dtype dtype;
+    int rank;
+    int64_t dims[MAX_RANK];
+    bool trainable, statistics;
+    const char *init;                                  /* rule where weights.safetensors has no data: "zeros", "ones", "normal(0.02)", "uniform(-a, a)"; NULL otherwise */
+} WeightInfo;
+typedef struct { const char *name; int weight; } StateInfo;           /* "wte.weight.exp_avg"; shape and dtype of its weight; starts at 0 */
+/* Scalars set for each step.  "step" counts from 1.  Derived ones ("bias_correction1" = 1 - beta1^step, "bias_correction2") are made by the trainer. */
+typedef struct { const char *name; double value; } HyperInfo;         /* value: PyTorch's default */
+typedef struct { const char *name; Dtype dtype; int rank; void (*shape)(const int64_t *dims, int64_t *out); const char *shape_text; } OutputInfo;
+
+/* ---- guards ---- */
+typedef enum { ON_ARRIVAL, ON_CONTENT, AT_LATE_DIM, AT_COMMIT } Moment;
+typedef enum { SET_ASIDE, PLAN_AGAIN, UNFUSED } Otherwise;            /* what happens when a guard breaks */
+/* A batch as it came, before anything runs. */
+typedef struct {
+    int rank;
+    int64_t dims[MAX_RANK];
+    int64_t lowest, highest, counted;                  /* of integers; the ignored value aside */
+    bool not_finite;                                   /* floats: a NaN or infinity among them */
+} Arrived;
+typedef struct { const Arrived *input; bool loss_is_finite; } Arrival; /* input: beside Model.inputs */
+typedef struct {
+    const char *name, *formula, *source, *relies;      /* seq_equal, "attention_mask.shape[1] == seq", node, what relies on it */
+    Moment moment;
+    Otherwise otherwise;
+    bool (*holds)(const int64_t *dims, const Arrival *arrival);
+} Guard;
+
+/* ---- programs ---- */
+typedef struct { int first, last; const char *name, *source; } Life;  /* positions in the step's list of launches, both included; buffers of a loop span the loop */
+typedef struct Step Step;
+typedef struct {
+    const char *name;                                  /* "train", "evaluate", "infer" */
+    int n_buffers; const Life *lives;
+    void (*bytes)(const int64_t *dims, int64_t *out);  /* of each buffer; late dims at their upper bounds */
+    int n_inputs; const int *input_buffer;             /* buffer of each Model.input; -1: this program does not read it */
+    int n_outputs; const OutputInfo *outputs; const int *output_buffer;
+    int n_launches;
+    void (*traffic)(const int64_t *dims, int64_t *moved, int64_t *least, int64_t *flops); /* of a whole step */
+    int (*run)(Step *step);                            /* 0 or an error of device/memory.h */
+} Program;
+
+typedef struct {
+    const char *name, *source, *loss, *optimizer, *precision; /* model's file, loss as the user would write it */
+    bool classifies;                                   /* evaluation counts correct ones */
+    int n_dims; const DimInfo *dims; int batch_dim;    /* batch_dim -1: none */
+    int n_inputs; const InputInfo *inputs;
+    int n_weights; const WeightInfo *weights;
+    int n_states; const StateInfo *states;
+    int n_hypers; const HyperInfo *hypers;
+    void (*bind)(const Arrival *arrival, int64_t *dims); /* reads the dims off the shapes; a dim no input shows keeps its place's value */
+    int n_guards; const Guard *guards;
+    const Program *train, *evaluate, *infer;           /* NULL where not generated */
+    const char *settings;                              /* the generator's command line, for the log */
+} Model;
+extern const Model model;                              /* the only external name of controller.c */
+
+/* ---- one running program ---- */
+struct Step {
+    const int64_t *dims;                               /* late ones still at their upper bounds */
+    int64_t *late;                                     /* a copy of dims in which the step writes late dims as it learns them */
+    char *arena; const int64_t *at;                    /* byte offset of each buffer */
+    void *const *weights, *const *states;              /* device pointers, as in Model */
+    const double *hypers;                              /* as in Model */
+    uint64_t seed; int64_t number;                     /* for random numbers: the same mask when remade */
+    void *stream;                                      /* cudaStream_t on CUDA */
+    void *blas;                                        /* cublasHandle_t on CUDA */
+    void *const *gradients;                            /* NULL, or host memory for each weight's gradient (NULL entries are not wanted) */
+    double loss;                                       /* written at the commit point */
+    int error;                                         /* first error of a launch, 0 */
+};
+enum { STEP_NOT_FINITE = 1000 };                       /* returned by run: the loss was no finite number; no weight has changed */
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,37 @@
+/* The device as the trainer sees it: memory, copies, faults.  memory_cuda.cu and memory_host.cpp have the two bodies; a program links one.
+ * Nothing here ends the program: functions return 0 or an error, device_error_text says it in words. */
+#ifndef DEVICE_MEMORY_H
+#define DEVICE_MEMORY_H
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+enum { DEVICE_OK = 0, DEVICE_OUT_OF_MEMORY = 1, DEVICE_LAUNCH_FAILED = 2, DEVICE_COPY_FAILED = 3, DEVICE_MISSING = 4 };
+typedef struct Device Device;
+typedef struct {
+    int fail_allocation;       /* the nth allocation from now fails; 0: none */
+    int fail_launch;           /* the nth launch fails; 0: none */
+    int64_t slow_copy_us;      /* each copy takes this long more */
+} DeviceFaults;                /* ordered by tests, through the environment: DISC_FAULT="allocation=3,launch=10" */
+
+int device_open(Device **device, int64_t limit);       /* limit in bytes for allocations, 0: what is free */
+void device_close(Device *device);
+const char *device_name(const Device *device);         /* "NVIDIA H200", "processor, 2 threads" */
+int64_t device_free_bytes(const Device *device);       /* now */
+int64_t device_overhead_bytes(const Device *device);   /* context and libraries, measured at open; 0 on the host */
+int device_allocate(Device *device, size_t bytes, void **at); /* aligned to 256; contents undefined (host: filled with 0xA5 when DISC_POISON is set) */
+void device_release(Device *device, void *at);
+int64_t device_high_water(const Device *device);       /* most bytes allocated at once */
+int64_t device_allocations(const Device *device);      /* how many so far: none may happen during a step */
+int device_upload(Device *device, void *to, const void *from, size_t bytes);
+int device_download(Device *device, void *to, const void *from, size_t bytes);
+int device_clear(Device *device, void *at, size_t bytes);
+int device_finish(Device *device);                     /* waits; reports errors of launches */
+void *device_stream(Device *device);
+void *device_blas(Device *device);                     /* cublasHandle_t, NULL on the host */
+const char *device_error_text(int error);
+#ifdef __cplusplus
+}
+#endif
+#endif
