@@ -52,6 +52,7 @@ Value *b_sum_to(Graph *g, Value *a, int rank, Expr *const *shape);
 
 Value *b_scatter(Graph *g, Value *base, Value *index, Value *updates, int axis, const char *mode); /* "set" "add" "max" "min" "mul" */
 Value *b_nonzero(Graph *g, Value *a, const char *hint); /* (rank, late symbol) */
+Op *b_unique(Graph *g, Value *a, bool sorted, const char *hint); /* results as in ops.def, sized by a late symbol */
 
 /* contraction.  b_matmul follows ONNX MatMul (ranks 1 and up, batch dims broadcast) and folds leading dims of a into rows where b has rank 2. */
 Value *b_dot(Graph *g, Value *a, Value *b, bool trans_a, bool trans_b);

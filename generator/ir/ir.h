@@ -27,6 +27,13 @@ int dtype_bytes(Dtype d);
 bool dtype_is_float(Dtype d);
 bool dtype_is_signed(Dtype d); /* floats too */
 
+/* Element i of row-major data.  Writing rounds to nearest even; a float becomes an integer towards zero, within the integer's range, NaN 0.
+ * The _int forms are exact for integers (u64: the same bits) and wrap around; of bool they see 0 and 1. */
+double element_read(Dtype d, const void *data, int64_t i);
+int64_t element_read_int(Dtype d, const void *data, int64_t i);
+void element_write(Dtype d, void *data, int64_t i, double value);
+void element_write_int(Dtype d, void *data, int64_t i, int64_t value);
+
 /* ---- operations ---- */
 typedef enum {
 #define OP(name, class, operands, results, attributes, text) OP_##name,
@@ -59,11 +66,16 @@ typedef struct {
 
 typedef struct OpInfo { const char *name; OpClass class; int operands, results; AttrKey attributes[6]; const char *text; } OpInfo;
 const OpInfo *op_info(OpKind kind);
+const char *attr_name(AttrKey key);
+AttrKind attr_kind(AttrKey key);
+bool attr_named(const char *name, AttrKey *key);
 bool op_kind_named(const char *name, OpKind *kind);
 
 typedef struct Graph Graph;
 typedef struct Op Op;
 typedef struct Value Value;
+typedef VEC(Op *) Ops;
+typedef VEC(Value *) Values;
 
 struct Op {
     OpKind kind;
@@ -96,6 +108,7 @@ struct Value {
     Op *def;               /* FROM_OP */
     int result;            /* which result of def */
     struct Tensor *tensor; /* FROM_WEIGHT and FROM_STATE */
+    Ops users;             /* operations that have it as operand, each once; outputs of the graph do not count */
 };
 
 /* A named tensor that outlives a step: weight or state.  Its shape is fixed. */
@@ -111,8 +124,6 @@ typedef struct Tensor {
     struct Tensor *of;     /* of a state: the weight it belongs to */
 } Tensor;
 
-typedef VEC(Op *) Ops;
-typedef VEC(Value *) Values;
 struct Graph {
     Arena *arena;
     Symbols *symbols;
@@ -146,10 +157,18 @@ Expr *value_count(const Graph *g, const Value *v); /* elements */
 Expr *value_bytes(const Graph *g, const Value *v);
 bool same_shape(Graph *g, const Value *a, const Value *b); /* certainly equal, dim by dim */
 bool value_is_scalar_constant(const Value *v, double *value); /* through broadcast, reshape and cast of a one-element constant */
-/* Replaces old by new in all operands and outputs of g. */
+/* Replaces one operand, and keeps the lists of users. */
+void op_set_operand(Graph *g, Op *op, int i, Value *v);
+/* Replaces old by new in all operands and outputs of g, but not in the operation that makes new (so x may become f(x)).
+ * Costs as much as old has users.  Where new was made after a user of old, graph_sort brings order again. */
 void graph_replace(Graph *g, Value *old, Value *new_value);
-/* Drops operations none of whose results reaches an output or an effect. */
+/* Moves an operation before its first user where it stood too late; an order that is right already stays as it is.
+ * Assigns come after the commit and after all readers of their targets.  Linear. */
+void graph_sort(Graph *g);
+/* Drops operations none of whose results reaches an output or an effect, in bodies too.  Linear. */
 void graph_prune(Graph *g);
+/* Makes the lists of users anew, for a pass that wrote g->ops or operands itself.  Linear. */
+void graph_settle(Graph *g);
 Graph *graph_clone(Graph *g, const char *name, Value ***map); /* map[old id] = new value; Tensors shared; bodies cloned; map may be NULL */
 
 void graph_print(Buf *out, const Graph *g);             /* text form */
