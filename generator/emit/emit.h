@@ -38,19 +38,39 @@ void pass_schedule(Groups *groups);
 /* ---- kernels ---- */
 typedef struct Kernels Kernels;    /* kernels emitted so far; equal ones once */
 Kernels *kernels_new(Arena *arena, Symbols *symbols);
-typedef struct { enum { ARG_VALUE, ARG_EXPR, ARG_HYPER, ARG_SEED, ARG_STEP } kind; Value *value; Expr *expr; } Arg;
+typedef struct {
+    enum {
+        ARG_VALUE,   /* pointer to the value's first element: buffer, weight, state, batch tensor; not const for results */
+        ARG_EXPR,    /* int64_t by value; late dims as far as they are known */
+        ARG_HYPER,   /* a FROM_HYPER value, by value, in its dtype's C type: (float)s->hypers[i], (int64_t)s->hypers[i] */
+        ARG_SEED,    /* s->seed, uint64_t */
+        ARG_STEP,    /* s->number, int64_t */
+        ARG_SCRATCH  /* void pointer to the group's scratch memory (Kernels' answer below) */
+    } kind;
+    Value *value;
+    Expr *expr;
+} Arg;
+/* One line of the step:
+ *     each NULL:  LAUNCH(s, kernel, elements(blocks), threads)(args);       blocks counts elements: a thread each on CUDA, a chunk a block on the host
+ *     else:       LAUNCH(s, kernel, rows(blocks, each), threads)(args);     blocks counts rows (planes, columns…), each one's cost in elements
+ *     library:    kernel(s, args);                                          a function of device/blas.h: dot, …
+ * Any of them may be 0 at run time: then nothing is launched. */
 typedef struct Launch {
     const char *kernel;            /* name of the __global__ function, or of a function of device/blas.h */
-    bool library;                  /* called as kernel(s, args…) rather than launched */
-    const char *grid;              /* C text over args' names is not possible: one of "blocks(expr)" forms, see blocks */
-    Expr *blocks;                  /* how many blocks the work has (rows, planes…): grid = s_grid(blocks) */
+    bool library;
+    Expr *blocks, *each;
     int threads;                   /* block size on CUDA */
     VEC(Arg) args;                 /* results first, then operands, then sizes */
-    const char *comment;           /* "h = act · down   \"/mlp/down/MatMul\"" */
+    const char *comment;           /* "y f32[batch, 64] = dot x, w   \"/mlp/down/MatMul\"" */
     Expr *moved, *flops;           /* bytes read and written, operations */
 } Launch;
-/* The launches of a group (one, seldom two), whose kernels are added to k.  Not for VIEW, REGION, COMMIT. */
-void kernels_emit(Kernels *k, const Group *group, Launch **launches, int *n);
+/* The launches of a group (one, seldom two or three), whose kernels are added to k.  *scratch: bytes of memory that they need while they run,
+ * aligned to 256; NULL for none.  Not for VIEW, REGION, COMMIT.  ASSIGN: copies in[0] to out[0].
+ * Ops of a group whose results stand in neither `in` nor `out` live in registers only.  A value both in `out` and used inside the group
+ * is computed once and stored.  All values in `out` of a LOOP have the same shape, dim by dim. */
+void kernels_emit(Kernels *k, const Group *group, Launch **launches, int *n, Expr **scratch);
+/* Whether result `out` may lie in the memory of operand `in`: every element of in is read only by who writes the same element of out. */
+bool kernels_in_place(const Group *group, const Value *in, const Value *out);
 const char *kernels_text(const Kernels *k); /* all of them, in order of first use, each with its head comment */
 
 /* ---- the folder ---- */
