@@ -41,11 +41,13 @@ typedef enum {
     ONNX_FLOAT8E8M0 = 24,
     ONNX_UINT2 = 25,
     ONNX_INT2 = 26,
+    ONNX_FLOAT6E2M3 = 27,
+    ONNX_FLOAT6E3M2 = 28,
     ONNX_TYPES_COUNT
 } OnnxType;
 const char *onnx_type_name(OnnxType type); /* "float", "bfloat16", …; "unknown type" outside the list */
 int onnx_type_bits(OnnxType type);         /* in a file: 32, 4, …; 0 for strings and undefined */
-int onnx_type_bytes(OnnxType type);        /* an element in OnnxTensor.data: 4-bit and 2-bit types take 1 */
+int onnx_type_bytes(OnnxType type);        /* an element in OnnxTensor.data: those of less than 8 bits take 1 */
 
 /* A tensor of the file: an initializer or an attribute's value. */
 typedef struct OnnxTensor {
@@ -55,8 +57,8 @@ typedef struct OnnxTensor {
     int64_t *dims;
     int64_t count; /* elements: product of dims */
     /* Row-major elements, count * onnx_type_bytes(type) bytes, aligned to 8; NULL for strings and for a missing tensor.
-     * 4-bit and 2-bit types are unpacked, one element a byte: int4 and int2 sign-extended, uint4, uint2 zero-extended, and
-     * float4e2m1 as its code 0..15. */
+     * Types of less than 8 bits are unpacked, one element a byte: int4 and int2 sign-extended, uint4 and uint2 zero-extended,
+     * float4e2m1 and the float6 types as their codes, 0..15 and 0..63. */
     const void *data;
     size_t bytes;
     const char *const *strings; /* ONNX_STRING: count texts, each ended by 0 */
@@ -82,7 +84,7 @@ struct OnnxValueInfo {
     const char *name;
     OnnxKind kind;
     const OnnxValueInfo *inner; /* what a sequence or optional holds; NULL otherwise */
-    OnnxType elem_type;         /* of the tensor, or of the innermost tensor of a sequence or optional */
+    OnnxType elem_type; /* of the tensor, or of the innermost tensor; ONNX_UNDEFINED where the file says none that is known */
     bool has_shape;
     int rank;
     OnnxDim *dims;
