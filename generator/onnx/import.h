@@ -5,6 +5,7 @@
  * The model is imported once for each program wanted (training, evaluation); the tensors are shared by name. */
 #ifndef ONNX_IMPORT_H
 #define ONNX_IMPORT_H
+#include <stdnoreturn.h>
 #include "ir/build.h"
 #include "onnx/model.h"
 
@@ -16,6 +17,7 @@ typedef struct Term {
     Expr *const *content;  /* elements, row-major; NULL where unknown; only for integers and bool of at most TERM_CONTENT_MAX elements */
     const OnnxTensor *tensor; /* the initializer or Constant it is, NULL otherwise: its bytes may be read */
     struct Term **items; int n_items; bool is_sequence, is_absent; /* sequences and optionals are compile-time lists */
+    struct Term *outer;    /* the term of the graph around, where this is how a region's body sees it */
 } Term;
 enum { TERM_CONTENT_MAX = 4096 };
 
@@ -30,6 +32,7 @@ typedef struct Import {
     Map *tensors;          /* name -> Tensor *, shared between imports */
     struct ImportReport *report; /* what to tell the user: folded norms, ignored Dropouts, … */
     int64_t next_seed;     /* for random operators without a seed, the same in each import */
+    Map *weight_names;     /* of every initializer and Constant, by its address: unique in the model */
 } Import;
 
 /* ---- for operator functions ---- */
@@ -70,6 +73,8 @@ typedef struct ImportOptions { bool training; int batch_norm; } ImportOptions;
 /* Checks that every operator is known (all unknown ones in one error, with counts), then builds the graph.  tensors: as above, may start empty. */
 Graph *import_model(Arena *arena, Symbols *symbols, const OnnxModel *model, const ImportOptions *options, Map *tensors, struct ImportReport *report);
 Dtype dtype_of_onnx(int onnx_type);                        /* DTYPES_COUNT where there is none */
+/* A Tensor of the IR from one of the file, named `name`: data shared, but float16 and bfloat16 become float32.  Does not train until told. */
+Tensor *weight_tensor(Arena *arena, const OnnxTensor *tensor, const char *name);
 
 /* What the importer noticed; printed by the pipeline, once. */
 typedef struct ImportReport { Arena *arena; VEC(const char *) lines; Map *seen; } ImportReport;

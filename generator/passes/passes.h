@@ -4,6 +4,7 @@
 #define PASSES_H
 #include "ir/ir.h"
 #include "ir/build.h"
+#include "onnx/model.h"
 
 /* What the user chose; filled by main.c. */
 typedef struct Options {
@@ -12,7 +13,7 @@ typedef struct Options {
     const char *optimizer;              /* "adamw" */
     const char *train, *freeze;         /* POSIX extended expressions or NULL */
     const char *trainable_file;         /* NULL, or a table as DIR/trainable.txt has it */
-    VEC(const char *) tie, untie, dims, name_dims;
+    VEC(const char *) tie, untie, dims, name_dims; /* as given, one entry an option */
     const char *init;                   /* rule for weights whose data is missing, or NULL */
     const char *precision;              /* "fp32" */
     const char *dump;                   /* a pass's name or NULL */
@@ -30,19 +31,21 @@ typedef struct LossInfo {
     bool guessed; const char *why, *alternatives; /* for the user, when guessed */
 } LossInfo;
 
+struct OnnxModel; /* onnx/model.h */
+
 /* shapes    Facts about symbols from --dim and --name-dim; unnamed dims get names INPUT.AXIS; declared output dims are held against the
  *           derived ones.  Run on the model before import. */
-void pass_dims(Symbols *symbols, struct OnnxModel *model, const Options *options, Arena *arena);
+void pass_dims(Symbols *symbols, OnnxModel *model, const Options *options, Arena *arena);
+
 
 /* fold      Operations on constants are computed; identities vanish; frozen small tensors become constants.  Nothing downstream of a trained
  *           weight is touched.  Needs: trainable.  Breaks: nothing. */
 void pass_fold(Graph *g);
 
-/* trainable Decides what trains, by role then by name; ties and separates tensors that an exporter merged; fills Tensor.trainable, .reason.
- *           Returns the table as text (DIR/trainable.txt).  Needs: the training graph as imported. */
-const char *pass_trainable(Graph *g, const Options *options, Arena *arena);
-/* Applies the same separations and ties to another program of the same model. */
-void pass_trainable_apply(Graph *g, Graph *decided, Arena *arena);
+/* trainable Decides what trains, by role then by name; separates tensors that an exporter merged and ties those it split, by rewriting the model's
+ *           nodes; fills tensors (name -> Tensor), which the importer uses.  Tells the user what it did.  Returns the table (DIR/trainable.txt).
+ *           Runs on the model, before import: roles are clearest while operators are whole. */
+const char *pass_trainable(OnnxModel *model, const Options *options, Arena *arena, Map *tensors);
 
 /* loss      Adds the target input and the loss; outputs become [loss] for training, [loss, correct, counted, OUT…] for evaluation
  *           (correct and counted are i64 (); correct only where the loss classifies).  A final Softmax or Sigmoid is moved into the loss. */
