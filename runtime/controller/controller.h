@@ -95,6 +95,7 @@ struct Step {
     void *const *weights, *const *states;              /* device pointers, as in Model */
     const double *hypers;                              /* as in Model */
     uint64_t seed; int64_t number;                     /* for random numbers: the same mask when remade */
+    struct Device *device;                             /* of device/memory.h: asked before each launch; may be NULL */
     void *stream;                                      /* cudaStream_t on CUDA */
     void *blas;                                        /* cublasHandle_t on CUDA */
     void *const *gradients;                            /* NULL, or host memory for each weight's gradient (NULL entries are not wanted) */

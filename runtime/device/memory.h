@@ -27,6 +27,7 @@ int64_t device_allocations(const Device *device);      /* how many so far: none 
 int device_upload(Device *device, void *to, const void *from, size_t bytes);
 int device_download(Device *device, void *to, const void *from, size_t bytes);
 int device_clear(Device *device, void *at, size_t bytes);
+int device_launching(Device *device);                  /* called before each launch: 0, or DEVICE_LAUNCH_FAILED where a test ordered it (fail_launch); device may be NULL */
 int device_finish(Device *device);                     /* waits; reports errors of launches */
 void *device_stream(Device *device);
 void *device_blas(Device *device);                     /* cublasHandle_t, NULL on the host */

@@ -1,0 +1,32 @@
+/* Matrix products of a step: blas_cuda.cu gives them to cuBLAS, blas_host.cpp to the BLAS (cblas.h; OpenBLAS in its OpenMP build:
+ * the pthread build fights with OpenMP regions).  A program links one of the two.
+ *
+ *     dot(s, c, a, b, batch, m, n, k, trans_a, trans_b)       for each of batch:  c (m, n) = a (m, k) · b (k, n)
+ *
+ * All row-major and dense; with trans_a, a lies as (k, m), with trans_b, b lies as (n, k).  k = 0 gives zeros.
+ * float and double go to the library; 16-bit floats are summed as floats, integers wrap around; a bool is an integer here.
+ * Does nothing where s->error stands; leaves the first error in s->error. */
+#ifndef DEVICE_BLAS_H
+#define DEVICE_BLAS_H
+#include "device.h"
+
+#define DOT_TYPES(T)                                                                                                               \
+    T(float)                                                                                                                       \
+    T(double) T(half) T(bfloat16) T(int8_t) T(int16_t) T(int32_t) T(int64_t) T(uint8_t) T(uint16_t) T(uint32_t) T(uint64_t)        \
+        T(bool)
+#define DOT(T)                                                                                                                     \
+    void dot(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b);
+DOT_TYPES(DOT)
+#undef DOT
+
+/* The type that sums of T are kept in. */
+template <class T> struct Sum {
+    typedef T type;
+};
+template <> struct Sum<half> {
+    typedef float type;
+};
+template <> struct Sum<bfloat16> {
+    typedef float type;
+};
+#endif

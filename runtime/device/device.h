@@ -1,0 +1,63 @@
+/* One generated source, two devices.
+ *
+ * Built by nvcc a model.cu is CUDA.  Built by a C++17 compiler (with -x c++ -fopenmp) the same text runs on the processor: a grid
+ * is a loop over blocks that OpenMP shares out, a block is one thread, and what the compiler vectorises is the loop inside the
+ * kernel. So a kernel is written to be right for any gridDim and blockDim, and uses only these forms:
+ *
+ *     FOR_EACH(i, n) { y[i] = ... }                                     flat: each element alone; an element reads and writes at
+ * its own i only FOR_ROWS(row, rows) { ... }                                       rows shared out among blocks; inside it:
+ *         FOR_LANES(j, n) { ... }                                       a row's elements shared out among the block's threads
+ *         REDUCES(+, s) FOR_THREADS(j, n) s += x[at + j];               a sum over a row, then
+ *         s = block_sum(s);                                             the sum of all threads', known to all of them
+ *         if (FIRST_THREAD) y[row] = s;
+ *
+ * and is launched by
+ *
+ *     LAUNCH(s, kernel, elements(n), 256)(y, x, n);                     n elements
+ *     LAUNCH(s, kernel, rows(n, each), 256)(y, x, n);                   n rows of about `each` elements' work
+ *
+ * which does nothing where s->error stands or there is no work, and leaves the first error in s->error.
+ * Breaks: blockIdx on the host belongs to one translation unit; code loaded with dlopen must bring its own launches.
+ *
+ * Mathematics: expf, tanhf, … for floats, exp, tanh, … for doubles, as in C; on the host they vectorise through glibc's libmvec
+ * (link with -lmvec).  maximum, minimum, modulo, power, … stand in arithmetic.h.  No fast-math anywhere: NaN and infinity are kept.
+ */
+#ifndef DEVICE_DEVICE_H
+#define DEVICE_DEVICE_H
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "../controller/controller.h"
+#include "memory.h"
+
+/* The work of a launch.  each 0: n elements, one thread each; otherwise n rows. */
+struct Work {
+    int64_t n, each;
+};
+static inline Work elements(int64_t n)
+{
+    return {n, 0};
+}
+static inline Work rows(int64_t n, int64_t each)
+{
+    return {n, each < 1 ? 1 : each};
+}
+
+/* False where nothing is to be launched: no work, an earlier error, or a fault that a test ordered. */
+static inline bool launch_wanted(Step *s, Work work)
+{
+    if (s->error || work.n <= 0) return false;
+    s->error = device_launching(s->device);
+    return !s->error;
+}
+
+#define LAUNCH(s, kernel, work, threads) launch_of(s, kernel, work, threads)
+
+#ifdef __CUDACC__
+#include "device_cuda.h"
+#else
+#include "device_host.h"
+#endif
+#include "arithmetic.h"
+#include "philox.h"
+#endif

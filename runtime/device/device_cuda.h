@@ -1,0 +1,52 @@
+/* device.h for nvcc. */
+#ifndef DEVICE_CUDA_H
+#define DEVICE_CUDA_H
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+typedef __nv_bfloat16 bfloat16;
+#define DEVICE __host__ __device__ inline
+#define CONSTANT static __device__ const
+
+#define FOR_EACH(i, n)                                                                                                             \
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < (n); i += (int64_t)gridDim.x * blockDim.x)
+#define FOR_ROWS(row, n) for (int64_t row = blockIdx.x; row < (n); row += gridDim.x)
+#define FOR_LANES(j, n) for (int64_t j = threadIdx.x; j < (n); j += blockDim.x)
+#define FOR_THREADS(j, n) for (int64_t j = threadIdx.x; j < (n); j += blockDim.x)
+#define REDUCES(op, ...) /* the host compiler needs to be told that it may reorder this */
+#define FIRST_THREAD (threadIdx.x == 0)
+
+template <class... P> struct CudaLaunch {
+    Step *s;
+    void (*kernel)(P...);
+    Work work;
+    int threads;
+    template <class... A> void operator()(A... a) const
+    {
+        if (!launch_wanted(s, work)) return;
+        const int64_t most = 1 << 20, wanted = work.each ? work.n : (work.n + threads - 1) / threads;
+        kernel<<<(unsigned)(wanted < most ? wanted : most), threads, 0, (cudaStream_t)s->stream>>>(static_cast<P>(a)...);
+        if (cudaGetLastError() != cudaSuccess) s->error = DEVICE_LAUNCH_FAILED;
+    }
+};
+template <class... P> CudaLaunch<P...> launch_of(Step *s, void (*kernel)(P...), Work work, int threads)
+{
+    return {s, kernel, work, threads};
+}
+
+/* x of all threads combined, in an order that depends on blockDim alone; every thread gets the result. */
+template <class T, class Combine> __device__ T block_reduce(T x, T unit, Combine combine)
+{
+    __shared__ T part[32];
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
+    for (int d = 16; d; d >>= 1) x = combine(x, __shfl_xor_sync(~0u, x, d));
+    if (warps == 1) return x;
+    if (lane == 0) part[warp] = x;
+    __syncthreads();
+    x = lane < warps ? part[lane] : unit;
+    for (int d = 16; d; d >>= 1) x = combine(x, __shfl_xor_sync(~0u, x, d));
+    __syncthreads();
+    return x;
+}
+#endif

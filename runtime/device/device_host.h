@@ -1,0 +1,93 @@
+/* device.h for a C++ compiler: the processor plays the device.  A block is one thread; a kernel's inner loop is what vectorises. */
+#ifndef DEVICE_HOST_H
+#define DEVICE_HOST_H
+#include <omp.h>
+#include "half.h"
+
+#define __global__ static
+#define __device__
+#define DEVICE static inline
+#define CONSTANT static const
+#define __syncthreads() ((void)0)
+
+struct Position {
+    unsigned x;
+};
+static thread_local Position blockIdx, gridDim;
+static constexpr Position threadIdx{0}, blockDim{1}; /* constants: strided loops become plain ones */
+
+/* This block's share of n, contiguous: first to last, last excluded. */
+static inline int64_t block_first(int64_t n)
+{
+    return n * blockIdx.x / gridDim.x;
+}
+static inline int64_t block_last(int64_t n)
+{
+    return n * (blockIdx.x + 1) / gridDim.x;
+}
+
+#define PRAGMA(...) PRAGMA_TEXT(__VA_ARGS__)
+#define PRAGMA_TEXT(...) _Pragma(#__VA_ARGS__)
+#define FOR_EACH(i, n) PRAGMA(omp simd) for (int64_t i = block_first(n); i < block_last(n); i++)
+#define FOR_ROWS(row, n) for (int64_t row = block_first(n); row < block_last(n); row++)
+#define FOR_LANES(j, n) PRAGMA(omp simd) for (int64_t j = 0; j < (n); j++)
+#define FOR_THREADS(j, n) for (int64_t j = 0; j < (n); j++)
+#define REDUCES(op, ...) PRAGMA(omp simd reduction(op : __VA_ARGS__))
+#define FIRST_THREAD true
+
+enum { HOST_GRAIN = 16384 }; /* elements that are worth a thread: below, starting an OpenMP region costs more than it gives */
+
+static inline int64_t host_blocks(Work work)
+{
+    const int64_t each = work.each ? work.each : 1;
+    if (work.n <= HOST_GRAIN / each) return 1;
+    const int64_t threads = omp_get_max_threads(), most = work.n < threads ? work.n : threads;
+    const double grains = (double)work.n * (double)each / HOST_GRAIN;
+    return grains < 2 ? 1 : grains < (double)most ? (int64_t)grains : most;
+}
+
+template <class... P> struct HostLaunch {
+    Step *s;
+    void (*kernel)(P...);
+    Work work;
+    template <class... A> void operator()(A... a) const
+    {
+        if (!launch_wanted(s, work)) return;
+        const int64_t blocks = host_blocks(work);
+        if (blocks == 1) return run_block(0, 1, a...);
+#pragma omp parallel for schedule(static)
+        for (int64_t b = 0; b < blocks; b++) run_block(b, blocks, a...);
+    }
+    template <class... A> void run_block(int64_t b, int64_t blocks, A... a) const
+    {
+        gridDim.x = (unsigned)blocks;
+        blockIdx.x = (unsigned)b;
+        kernel(static_cast<P>(a)...);
+    }
+};
+template <class... P> HostLaunch<P...> launch_of(Step *s, void (*kernel)(P...), Work work, int)
+{
+    return {s, kernel, work};
+}
+
+template <class T, class Combine> static inline T block_reduce(T x, T, Combine)
+{
+    return x;
+}
+
+/* glibc has these in vectors of any width of the machine; without the declaration the compiler calls them one number at a time. */
+#if defined(__x86_64__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+#define VECTOR __attribute__((simd("notinbranch")))
+#define VECTOR_1(name)                                                                                                             \
+    VECTOR double name(double) noexcept;                                                                                           \
+    VECTOR float name##f(float) noexcept;
+#define VECTOR_2(name)                                                                                                             \
+    VECTOR double name(double, double) noexcept;                                                                                   \
+    VECTOR float name##f(float, float) noexcept;
+extern "C" {
+VECTOR_1(exp)
+VECTOR_1(expm1) VECTOR_1(log) VECTOR_1(log1p) VECTOR_1(sin) VECTOR_1(cos) VECTOR_1(tan) VECTOR_1(asin) VECTOR_1(acos) VECTOR_1(atan)
+    VECTOR_1(sinh) VECTOR_1(cosh) VECTOR_1(asinh) VECTOR_1(acosh) VECTOR_1(atanh) VECTOR_1(tanh) VECTOR_1(erf) VECTOR_2(pow)
+}
+#endif
+#endif
