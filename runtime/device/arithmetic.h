@@ -5,6 +5,14 @@
 #include <limits>
 #include <type_traits>
 
+/* The values of a type, as members: nvcc lets device code read those, but not call numeric_limits. */
+template <class T> struct Limits {
+    typedef std::numeric_limits<T> L;
+    static constexpr T min = L::min(), max = L::max();
+    static constexpr T lowest = L::has_infinity ? T(-L::infinity()) : L::min(),
+                       highest = L::has_infinity ? L::infinity() : L::max();
+};
+
 /* ---- elements ---- */
 template <class T> DEVICE T absolute(T a)
 {
@@ -109,7 +117,7 @@ template <class R, class T> DEVICE R cast(T a)
     if constexpr (std::is_same<R, bool>::value) {
         return a != T(0);
     } else if constexpr (std::is_floating_point<T>::value && std::is_integral<R>::value) {
-        constexpr R low = std::numeric_limits<R>::min(), high = std::numeric_limits<R>::max();
+        constexpr R low = Limits<R>::min, high = Limits<R>::max;
         return a >= (T)high ? high : a > (T)low ? (R)a : is_nan(a) ? R(0) : low; /* (T)high may have been rounded up: hence >= */
     } else {
         return (R)a;
@@ -137,13 +145,11 @@ template <class T> __device__ T block_min(T x)
 /* What a reduction starts from. */
 template <class T> DEVICE T lowest()
 {
-    constexpr T value = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::min();
-    return value;
+    return Limits<T>::lowest;
 }
 template <class T> DEVICE T highest()
 {
-    constexpr T value = std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
-    return value;
+    return Limits<T>::highest;
 }
 
 #ifndef __CUDACC__ /* REDUCES(max, x) would lose a NaN where the lanes of a vector meet */
