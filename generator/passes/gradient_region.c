@@ -1,0 +1,390 @@
+/* Gradient rules of regions.
+ *
+ * A scan's gradient is a scan the other way.  Its body begins with a copy of the forward body, which remakes what a step's rules
+ * need from the step's incoming carries, slices and constants; the forward scan is made to stack what costs too much to remake
+ * (results of dot and the like) and the incoming carries.  It carries the gradients of the forward carries and one sum for each
+ * constant; it stacks the gradients of the slices.
+ *
+ *     h[t] = tanh(x[t] + dot(h[t-1], R))      forward, now also stacks h[t-1] and dot(h[t-1], R)
+ *     dz   = (dh + dy[t]) * (1 - tanh(..)^2)  backward, carries dh = dot(dz, R'), stacks dz, which is also the gradient of x[t]
+ *     dR   = dot(all h[t-1]', all dz)         once, over time and batch together
+ *
+ * The last line is for a constant that is only ever the right operand of a dot; any other is summed step by step. */
+#include "passes/gradient.h"
+
+/* ---- what is wanted inside a body ---- */
+static int first_carry(const Op *op)
+{
+    return op->kind == OP_while ? 1 : 0;
+} /* a while has its condition in front */
+
+bool *region_wanted(const Op *op, Graph *body, const bool *operand_wanted)
+{
+    bool *wanted = NEW_ARRAY(body->arena, bool, body->next_value + 1);
+    if (op->kind == OP_branch) {
+        for (int i = 1; i < op->n_in; i++) wanted[body->inputs.at[i - 1]->id] = operand_wanted[i];
+        backward_mark(body, body->ops.n, wanted);
+        return wanted;
+    }
+    int first = first_carry(op), carries = (int)op_int(op, ATTR_carries);
+    for (int i = first; i < op->n_in; i++) wanted[body->inputs.at[i]->id] = operand_wanted[i];
+    for (bool changed = true; changed;) { /* a carry wants one as soon as what it becomes wants one */
+        changed = false;
+        backward_mark(body, body->ops.n, wanted);
+        for (int i = first; i < first + carries; i++) {
+            bool *in = &wanted[body->inputs.at[i]->id];
+            if (*in || !wanted[body->outputs.at[i]->id]) continue;
+            *in = changed = true;
+        }
+    }
+    return wanted;
+}
+
+static bool *wanted_inside(const Backward *b, const Op *op, Graph *body)
+{
+    bool *operand = NEW_ARRAY(body->arena, bool, op->n_in + 1);
+    for (int i = 0; i < op->n_in; i++) operand[i] = backward_wants(b, op->in[i]);
+    return region_wanted(op, body, operand);
+}
+
+static Value *parameter(Graph *body, const char *what, int i, Value *like)
+{
+    return graph_input(body, arena_text(body->arena, "%s_%d", what, i), like->dtype, like->rank, like->shape, FROM_PARAMETER);
+}
+
+static Value *or_zeros(Graph *g, Value *gradient, const Value *v)
+{
+    return gradient ? gradient : zeros_like(g, v);
+}
+
+/* ---- scan ---- */
+typedef struct {
+    Values inside, outside; /* parameters of the new body, and the operands that feed them */
+} Operands;
+
+typedef struct {
+    Value *left, *right; /* the left operands of all steps, (time, m, k); the constant outside */
+    bool trans_b;
+} LateDot;
+
+typedef struct {
+    Backward *outer, inner; /* inner.g: the new body, a copy of the forward body that grows */
+    Op *op;                 /* the forward scan */
+    Graph *forward;         /* its body */
+    Value **input;          /* the new body's inputs, at first the forward body's */
+    int n_forward;          /* operations of the new body that are copies */
+    int *n_out;             /* of each copy, before its rule could add results */
+    Value **original;       /* by id in the new body: the forward value it is a copy of */
+    Value **stash;          /* by the same id: that value, of all steps, outside */
+    bool *late;             /* by operand: its gradient is made after the loop */
+    int carries, slices;
+    Expr *length;
+    Operands carry, slice, constant;
+    Values carry_out, stacked_out;     /* results of the new body */
+    VEC(Value *) carry_to, stacked_to; /* operands of the forward scan whose gradients they are; NULL for those of dots */
+    VEC(LateDot) dots; /* those that get their right operand's gradient after the loop, in the order of their NULLs */
+} ScanGradient;
+
+static Value *body_input(const ScanGradient *s, int i)
+{
+    return s->input[i];
+}
+
+static void feed(ScanGradient *s, Operands *list, Value *inside, Value *outside)
+{
+    vec_push(s->outer->g->arena, &list->inside, inside);
+    vec_push(s->outer->g->arena, &list->outside, outside);
+}
+
+static ScanGradient scan_begin(Backward *outer, Op *op)
+{
+    Arena *arena = outer->g->arena;
+    ScanGradient s = {.outer = outer, .op = op, .forward = op->body[0]};
+    Value **map;
+    Graph *body = graph_clone(s.forward, "gradient", &map);
+    s.input = NEW_ARRAY(arena, Value *, op->n_in + 1);
+    for (int i = 0; i < op->n_in; i++) s.input[i] = body->inputs.at[i];
+    s.inner = backward_new(body);
+    s.inner.wanted = wanted_inside(outer, op, body);
+    s.late = NEW_ARRAY(arena, bool, op->n_in + 1);
+    s.n_forward = body->ops.n;
+    s.n_out = NEW_ARRAY(arena, int, s.n_forward + 1);
+    for (int i = 0; i < s.n_forward; i++) s.n_out[i] = body->ops.at[i]->n_out;
+    s.original = NEW_ARRAY(arena, Value *, body->next_value + 1);
+    s.stash = NEW_ARRAY(arena, Value *, body->next_value + 1);
+    for (int i = 0; i < s.forward->inputs.n; i++) s.original[body->inputs.at[i]->id] = s.forward->inputs.at[i];
+    for (int i = 0; i < s.n_forward; i++)
+        for (int k = 0; k < s.n_out[i]; k++) s.original[body->ops.at[i]->out[k]->id] = s.forward->ops.at[i]->out[k];
+    s.carries = (int)op_int(op, ATTR_carries);
+    s.slices = (int)op_int(op, ATTR_slices);
+    s.length = s.slices ? op->in[s.carries]->shape[0] : op->out[s.carries]->shape[0];
+    return s;
+}
+
+/* The value of all steps, (time, ..), as a result of the forward scan: a slice is its operand, anything else becomes one more
+ * stacked result. */
+static Value *stash(ScanGradient *s, const Value *inside)
+{
+    Value **known = &s->stash[inside->id];
+    for (int i = 0; i < s->slices; i++)
+        if (inside == body_input(s, s->carries + i)) *known = s->op->in[s->carries + i];
+    if (*known) return *known;
+    Graph *g = s->outer->g;
+    Value *v = s->original[inside->id];
+    check(v);
+    vec_push(g->arena, &s->forward->outputs, v);
+    Op *op = s->op;
+    Value **out = NEW_ARRAY(g->arena, Value *, op->n_out + 2);
+    for (int i = 0; i < op->n_out; i++) out[i] = op->out[i];
+    op->out = out;
+    op->n_out++;
+    Expr **shape = NEW_ARRAY(g->arena, Expr *, v->rank + 1);
+    shape[0] = s->length;
+    for (int i = 0; i < v->rank; i++) shape[i + 1] = v->shape[i];
+    return *known = op_result(g, op, op->n_out - 1, v->dtype, v->rank + 1, shape);
+}
+
+/* Gradients of the scan's results enter the body: those of last carries as the first value of a carry, those of stacked results as
+ * slices. */
+static void scan_seed(ScanGradient *s)
+{
+    Graph *body = s->inner.g;
+    for (int i = 0; i < s->carries; i++) {
+        Value *in = body_input(s, i), *result = s->op->out[i];
+        if (!backward_wants(&s->inner, in)) continue;
+        Value *p = parameter(body, "gradient_of_carry", i, in);
+        feed(s, &s->carry, p, or_zeros(s->outer->g, backward_of(s->outer, result), s->op->in[i]));
+        backward_add(&s->inner, body->outputs.at[i], p);
+    }
+    for (int i = s->carries; i < body->outputs.n; i++) {
+        Value *g = backward_of(s->outer, s->op->out[i]), *result = body->outputs.at[i];
+        if (!g || !backward_wants(&s->inner, result)) continue;
+        Value *p = parameter(body, "gradient_of_stacked", i - s->carries, result);
+        feed(s, &s->slice, p, g);
+        backward_add(&s->inner, result, p);
+    }
+}
+
+/* Whether a constant is used as a matrix that rows are multiplied by, and in no other way. */
+static bool only_multiplies(const Graph *body, const Value *constant)
+{
+    for (int i = 0; i < body->outputs.n; i++)
+        if (body->outputs.at[i] == constant) return false;
+    for (int i = 0; i < constant->users.n; i++) {
+        const Op *user = constant->users.at[i];
+        if (user->kind != OP_dot || user->in[1] != constant || user->in[0] == constant) return false;
+        if (constant->rank != 2 || op_int(user, ATTR_trans_a)) return false;
+    }
+    return true;
+}
+
+/* Constants that need no sum in the loop: one that only multiplies wants nothing inside any more. */
+static void defer_dots(ScanGradient *s)
+{
+    for (int i = s->carries + s->slices; i < s->op->n_in; i++) {
+        const Value *constant = body_input(s, i);
+        s->late[i] = backward_wants(&s->inner, constant) && only_multiplies(s->inner.g, constant);
+        if (s->late[i]) s->inner.wanted[constant->id] = false;
+    }
+}
+
+static void give_carry(ScanGradient *s, Value *out, Value *to)
+{
+    vec_push(s->outer->g->arena, &s->carry_out, out);
+    vec_push(s->outer->g->arena, &s->carry_to, to);
+}
+
+static void give_stacked(ScanGradient *s, Value *out, Value *to)
+{
+    vec_push(s->outer->g->arena, &s->stacked_out, out);
+    vec_push(s->outer->g->arena, &s->stacked_to, to);
+}
+
+/* The gradients of the dots that a late constant multiplies are stacked. */
+static void give_dots(ScanGradient *s, int i)
+{
+    const Value *constant = body_input(s, i);
+    for (int k = 0; k < constant->users.n; k++) {
+        const Op *dot = constant->users.at[k];
+        Value *g = dot->out[0]->id < s->inner.values ? backward_of(&s->inner, dot->out[0]) : NULL;
+        if (!g) continue; /* nothing reached it, or a rule made it */
+        LateDot late = {stash(s, dot->in[0]), s->op->in[i], op_int(dot, ATTR_trans_b)};
+        vec_push(s->outer->g->arena, &s->dots, late);
+        give_stacked(s, g, NULL);
+    }
+}
+
+static void scan_results(ScanGradient *s)
+{
+    Graph *body = s->inner.g;
+    for (int i = 0; i < s->op->n_in; i++) {
+        Value *in = body_input(s, i), *g = backward_of(&s->inner, in);
+        if (s->late[i]) give_dots(s, i);
+        if (!backward_wants(&s->inner, in)) continue;
+        if (i < s->carries) {
+            give_carry(s, or_zeros(body, g, in), s->op->in[i]);
+        } else if (g && i < s->carries + s->slices) {
+            give_stacked(s, g, s->op->in[i]);
+        } else if (g) {
+            Value *sum = parameter(body, "sum", i, in);
+            feed(s, &s->carry, sum, zeros_like(s->outer->g, s->op->in[i]));
+            give_carry(s, b_add(body, sum, g), s->op->in[i]);
+        }
+    }
+    body->outputs.n = 0;
+    for (int i = 0; i < s->carry_out.n; i++) vec_push(body->arena, &body->outputs, s->carry_out.at[i]);
+    for (int i = 0; i < s->stacked_out.n; i++) vec_push(body->arena, &body->outputs, s->stacked_out.at[i]);
+}
+
+/* Worth stacking rather than doing again; random numbers would not even be the same. */
+static bool costly(const Op *op)
+{
+    OpClass class = op_info(op->kind)->class;
+    return class == DOT || class == CONV || class == POOL || class == SORT || class == SCATTER || class == CUMULATIVE ||
+           class == LATE || class == REGION || op->kind == OP_random;
+}
+
+/* Walks back from the body's results; a costly copy that is met is read from the stash instead, and nothing before it is needed. */
+static void read_stash(ScanGradient *s)
+{
+    Graph *body = s->inner.g;
+    bool *needed = NEW_ARRAY(body->arena, bool, body->next_value + 1);
+    for (int i = 0; i < body->outputs.n; i++) needed[body->outputs.at[i]->id] = true;
+    for (int o = body->ops.n - 1; o >= 0; o--) {
+        Op *op = body->ops.at[o];
+        bool any = false;
+        for (int i = 0; i < op->n_out; i++) any |= needed[op->out[i]->id];
+        if (any && o < s->n_forward && costly(op) && op->n_out == s->n_out[o]) {
+            for (int i = 0; i < op->n_out; i++) {
+                if (!needed[op->out[i]->id]) continue;
+                Value *p = parameter(body, "stash", op->out[i]->id, op->out[i]);
+                feed(s, &s->slice, p, stash(s, op->out[i]));
+                graph_replace(body, op->out[i], p);
+            }
+        } else if (any) {
+            for (int i = 0; i < op->n_in; i++) needed[op->in[i]->id] = true;
+        }
+    }
+}
+
+static bool is_used(const Graph *body, const Value *v)
+{
+    for (int i = 0; i < body->outputs.n; i++)
+        if (body->outputs.at[i] == v) return true;
+    return v->users.n > 0;
+}
+
+/* The new body's inputs become: carries, slices, constants; of the copied ones those that are still used. */
+static void scan_inputs(ScanGradient *s)
+{
+    Graph *body = s->inner.g;
+    for (int i = 0; i < s->op->n_in; i++) {
+        Value *in = body_input(s, i);
+        if (!is_used(body, in)) continue;
+        if (i < s->carries + s->slices)
+            feed(s, &s->slice, in, stash(s, in));
+        else
+            feed(s, &s->constant, in, s->op->in[i]);
+    }
+    if (s->slice.inside.n + s->stacked_out.n == 0) { /* something must tell the number of steps */
+        Value *in = body_input(s, s->slices ? s->carries : 0);
+        feed(s, &s->slice, in, stash(s, in));
+    }
+    body->inputs.n = 0;
+    const Operands *lists[] = {&s->carry, &s->slice, &s->constant};
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < lists[k]->inside.n; i++) vec_push(body->arena, &body->inputs, lists[k]->inside.at[i]);
+}
+
+static Op *scan_backward(ScanGradient *s)
+{
+    Graph *g = s->outer->g;
+    Values operands = {0};
+    const Operands *lists[] = {&s->carry, &s->slice, &s->constant};
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < lists[k]->outside.n; i++) vec_push(g->arena, &operands, lists[k]->outside.at[i]);
+    bool reverse = !op_int(s->op, ATTR_reverse);
+    return b_scan(g, s->inner.g, operands.at, operands.n, s->carry.inside.n, s->slice.inside.n, reverse, s->length);
+}
+
+/* dR of y = dot(a, R), or of dot(a, R'), over all steps at once: rows are time and batch together. */
+static Value *dot_over_time(Graph *graph, const LateDot *dot, Value *g)
+{
+    Value *a = dot->left;
+    Expr *rows = expr_mul(graph->symbols, a->shape[0], a->shape[1]);
+    Expr *of_a[] = {rows, a->shape[2]}, *of_g[] = {rows, g->shape[2]};
+    a = b_reshape(graph, a, 2, of_a);
+    g = b_reshape(graph, g, 2, of_g);
+    return dot->trans_b ? b_dot(graph, g, a, true, false) : b_dot(graph, a, g, true, false);
+}
+
+static void scan_distribute(const ScanGradient *s, const Op *back)
+{
+    int carries = s->carry_to.n, dots = 0;
+    for (int i = 0; i < carries; i++) backward_add(s->outer, s->carry_to.at[i], back->out[i]);
+    for (int i = 0; i < s->stacked_to.n; i++) {
+        Value *g = back->out[carries + i], *to = s->stacked_to.at[i];
+        const LateDot *dot = to ? NULL : &s->dots.at[dots++];
+        if (to)
+            backward_add(s->outer, to, g);
+        else
+            backward_add(s->outer, dot->right, dot_over_time(s->outer->g, dot, g));
+    }
+}
+
+void gradient_scan(Backward *b, Op *op)
+{
+    ScanGradient s = scan_begin(b, op);
+    defer_dots(&s);
+    scan_seed(&s);
+    backward_run(&s.inner, s.n_forward);
+    scan_results(&s);
+    read_stash(&s);
+    graph_prune(s.inner.g);
+    scan_inputs(&s);
+    scan_distribute(&s, scan_backward(&s));
+}
+
+/* ---- branch: the same branch again, each side remaking its forward side ---- */
+/* Results of the body become the gradients of the wanted captures; further inputs are the gradients of the results. */
+static Graph *branch_body(const Backward *b, const Op *op, Graph *forward)
+{
+    Graph *body = graph_clone(forward, "gradient", NULL);
+    Backward inner = backward_new(body);
+    int n_forward = body->ops.n, captures = op->n_in - 1;
+    inner.wanted = wanted_inside(b, op, body);
+    for (int i = 0; i < op->n_out; i++)
+        if (backward_of(b, op->out[i]))
+            backward_add(&inner, body->outputs.at[i], parameter(body, "gradient_of_result", i, op->out[i]));
+    backward_run(&inner, n_forward);
+    body->outputs.n = 0;
+    for (int i = 0; i < captures; i++) {
+        Value *in = body->inputs.at[i];
+        if (backward_wants(b, op->in[i + 1])) vec_push(body->arena, &body->outputs, or_zeros(body, backward_of(&inner, in), in));
+    }
+    graph_prune(body);
+    return body;
+}
+
+void gradient_branch(Backward *b, Op *op)
+{
+    Graph *g = b->g;
+    Values operands = {0};
+    for (int i = 0; i < op->n_in; i++) vec_push(g->arena, &operands, op->in[i]);
+    for (int i = 0; i < op->n_out; i++)
+        if (backward_of(b, op->out[i])) vec_push(g->arena, &operands, backward_of(b, op->out[i]));
+    Op *back = b_branch(g, branch_body(b, op, op->body[0]), branch_body(b, op, op->body[1]), operands.at, operands.n);
+    for (int i = 1, k = 0; i < op->n_in; i++)
+        if (backward_wants(b, op->in[i])) backward_add(b, op->in[i], back->out[k++]);
+}
+
+/* ---- while ---- */
+void gradient_while(Backward *b, Op *op)
+{
+    (void)b;
+    error_exit(
+        "\"%s\" (while): a gradient has to flow through a loop that runs until a condition fails, so nobody knows how many steps "
+        "must be kept.  Wanted: a loop whose number of steps is known when it starts.  Export it as Scan, or as Loop with a trip "
+        "count and a condition that stays true, or keep what it computes with from training (--freeze REGEX)",
+        op->source);
+}
