@@ -28,6 +28,7 @@ typedef struct LossInfo {
     const char *output;                 /* the output it looks at */
     Value *target;                      /* batch input, NULL for "model" */
     int axis; int64_t ignore_index; bool has_ignore;
+    bool classifies;                    /* evaluation counts right answers */
     bool guessed; const char *why, *alternatives; /* for the user, when guessed */
 } LossInfo;
 
