@@ -419,98 +419,103 @@ static void print_atom(const Printer *p, const Atom *atom, bool alone)
     }
 }
 
-static void print_term(const Printer *p, int64_t coef, const Mono *mono)
+/* A term without its sign.  At the head of a sum after "-" a quotient keeps its parentheses: -(x//2) is not (-x)//2. */
+static void print_term(const Printer *p, int64_t coef, const Mono *mono, bool bare)
 {
     uint64_t size = coef < 0 ? -(uint64_t)coef : (uint64_t)coef;
     bool number = size != 1 || mono->degree == 0;
     if (number) buf_printf(p->out, "%" PRIu64 "%s", size, p->c && size > INT32_MAX ? "LL" : "");
     for (int k = 0; k < mono->degree; k++) {
         if (number || k) buf_put(p->out, "*");
-        print_atom(p, mono->atom[k], !number && mono->degree == 1 && mono->atom[k]->kind == ATOM_FLOORDIV);
+        print_atom(p, mono->atom[k], bare && !number && mono->degree == 1);
     }
 }
 
-/* The term -j*c*(a//c) whose j*a stands in e too: together j*(a % c); -1 where there is none.  a's constant may be missing in e. */
+static int64_t coefficient_in(const Expr *e, const Mono *mono)
+{
+    for (int i = 0; i < e->n; i++)
+        if (e->term[i].mono == mono) return e->term[i].coef;
+    return 0;
+}
+
+/* The term -j*c*(a//c) whose j*a stands in e too, its constant aside: together j*(a % c).  -1 where there is none. */
 static int modulo_term(const Expr *e, int64_t *j)
 {
     for (int i = 0; i < e->n; i++) {
+        int64_t c, constant;
         const Mono *mono = e->term[i].mono;
-        if (mono->degree != 1 || mono->atom[0]->kind != ATOM_FLOORDIV || e->term[i].coef >= 0) continue;
-        int64_t c;
+        if (mono->degree != 1 || mono->atom[0]->kind != ATOM_FLOORDIV) continue;
         const Expr *a = mono->atom[0]->arg[0];
         if (!expr_is_int(mono->atom[0]->arg[1], &c) || e->term[i].coef % c) continue;
         *j = -(e->term[i].coef / c);
-        bool all = constant_of(a) == 0 || constant_of(e) % *j == 0;
+        bool all =
+            !__builtin_mul_overflow(*j, constant_of(a), &constant) && !__builtin_sub_overflow(constant_of(e), constant, &constant);
         for (int k = 0; k < a->n && all; k++) {
-            if (a->term[k].mono->degree == 0) continue;
-            all = false;
-            for (int m = 0; m < e->n; m++)
-                all |= e->term[m].mono == a->term[k].mono && e->term[m].coef / *j == a->term[k].coef && e->term[m].coef % *j == 0;
+            int64_t in_e = coefficient_in(e, a->term[k].mono);
+            if (a->term[k].mono->degree) all = in_e % *j == 0 && in_e / *j == a->term[k].coef;
         }
         if (all) return i;
     }
     return -1;
 }
 
-static bool stands_in(const Mono *mono, const Expr *e)
+/* j*(a % c) */
+static void print_modulo(const Printer *p, const Atom *quotient, int64_t j, bool bare)
 {
-    for (int i = 0; i < e->n; i++)
-        if (e->term[i].mono == mono && mono->degree) return true;
-    return false;
-}
-
-static void print_sign(const Printer *p, bool first, bool negative)
-{
-    buf_put(p->out, first ? (negative ? "-" : "") : negative ? " - " : " + ");
-}
-
-/* x - 2*(x//2) + 3 is printed x % 2 + 3. */
-static void print_modulo(const Printer *p, const Expr *e, int at, int64_t j)
-{
-    const Atom *quotient = e->term[at].mono->atom[0];
-    const Expr *a = quotient->arg[0];
-    bool alone = j == 1 && e->n == a->n + 1 - (constant_of(a) != 0) + 0 * at;
-    (void)alone;
-    if (j != 1) buf_printf(p->out, "%" PRId64 "*", j);
+    bool number = j != 1 && j != -1;
+    if (number) buf_printf(p->out, "%" PRIu64 "*", j < 0 ? -(uint64_t)j : (uint64_t)j);
     if (p->c) {
-        print_call(p, "floor_mod", a, quotient->arg[1]);
-    } else {
-        buf_put(p->out, "(");
-        print_infix(p, a, " % ", quotient->arg[1]);
-        buf_put(p->out, ")");
+        print_call(p, "floor_mod", quotient->arg[0], quotient->arg[1]);
+        return;
     }
-    for (int i = 0; i < e->n; i++) {
-        if (i == at || stands_in(e->term[i].mono, a)) continue;
-        int64_t coef = e->term[i].coef - (e->term[i].mono->degree ? 0 : j * constant_of(a));
-        if (coef == 0) continue;
-        print_sign(p, false, coef < 0);
-        print_term(p, coef, e->term[i].mono);
-    }
-    if (constant_of(e) == 0 && constant_of(a) != 0) buf_printf(p->out, " - %" PRId64, j * constant_of(a));
+    if (number || !bare) buf_put(p->out, "(");
+    print_infix(p, quotient->arg[0], " % ", quotient->arg[1]);
+    if (number || !bare) buf_put(p->out, ")");
 }
 
+/* What is printed between + and -: terms, and at most one modulo. */
+typedef struct {
+    int64_t coef;
+    const Mono *mono;     /* or */
+    const Atom *quotient; /* coef*(a % c) */
+} Piece;
+
+static void print_piece(const Printer *p, const Piece *piece, bool first)
+{
+    bool negative = piece->coef < 0, bare = !(first && negative);
+    buf_put(p->out, first ? (negative ? "-" : "") : negative ? " - " : " + ");
+    if (piece->quotient)
+        print_modulo(p, piece->quotient, piece->coef, bare);
+    else
+        print_term(p, piece->coef, piece->mono, bare);
+}
+
+static int pieces_of(const Expr *e, Piece *piece)
+{
+    int64_t j = 0;
+    int n = 0, at = modulo_term(e, &j);
+    const Expr *a = at < 0 ? NULL : e->term[at].mono->atom[0]->arg[0];
+    if (a) piece[n++] = (Piece){.coef = j, .quotient = e->term[at].mono->atom[0]};
+    int64_t constant = constant_of(e) - (a ? j * constant_of(a) : 0);
+    for (int i = 0; i < e->n; i++) {
+        const Mono *mono = e->term[i].mono;
+        if (mono->degree && i != at && !(a && coefficient_in(a, mono))) piece[n++] = (Piece){.coef = e->term[i].coef, .mono = mono};
+    }
+    static const Mono one = {.degree = 0};
+    if (constant || n == 0) piece[n++] = (Piece){.coef = constant, .mono = &one};
+    return n;
+}
+
+/* A positive piece comes first, if there is one: 1 - x. */
 static void print_sum(const Printer *p, const Expr *e)
 {
-    if (e->n == 0) {
-        buf_put(p->out, "0");
-        return;
-    }
-    int64_t j;
-    int at = modulo_term(e, &j);
-    if (at >= 0) {
-        print_modulo(p, e, at, j);
-        return;
-    }
-    int first = 0; /* a positive term, if there is one: 1 - x */
-    while (first < e->n && e->term[first].coef < 0) first++;
-    if (first == e->n) first = 0;
-    print_sign(p, true, e->term[first].coef < 0);
-    print_term(p, e->term[first].coef, e->term[first].mono);
-    for (int i = 0; i < e->n; i++) {
-        if (i == first) continue;
-        print_sign(p, false, e->term[i].coef < 0);
-        print_term(p, e->term[i].coef, e->term[i].mono);
-    }
+    Piece *piece = NEW_ARRAY(p->out->arena, Piece, e->n + 1);
+    int n = pieces_of(e, piece), first = 0;
+    while (first < n && piece[first].coef < 0) first++;
+    if (first == n) first = 0;
+    print_piece(p, &piece[first], true);
+    for (int i = 0; i < n; i++)
+        if (i != first) print_piece(p, &piece[i], false);
 }
 
 void expr_print(Buf *out, const Expr *e)
