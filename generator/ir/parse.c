@@ -117,20 +117,26 @@ static const char *quoted(Text *t)
     return buf_text(&out);
 }
 
+/* Past a name in single quotes ('odd name', a backslash before ' and \\), or past one character. */
+static const char *past_name(const char *c)
+{
+    if (*c != '\'') return c + 1;
+    for (c++; *c && *c != '\n' && *c != '\''; c++)
+        if (*c == '\\' && c[1]) c++;
+    return *c == '\'' ? c + 1 : c;
+}
+
 /* An expression ends at the first of the ending characters outside parentheses and quotes. */
+static const char *end_of_expression(const char *c, const char *ends)
+{
+    for (int depth = 0; *c && *c != '\n' && (depth || !strchr(ends, *c)); c = past_name(c)) depth += (*c == '(') - (*c == ')');
+    return c;
+}
+
 static Expr *expression(Text *t, const char *ends)
 {
     blanks(t);
-    const char *begin = t->at, *c = begin;
-    for (int depth = 0; *c && *c != '\n' && (depth || !strchr(ends, *c)); c++) {
-        if (*c == '(') depth++;
-        if (*c == ')') depth--;
-        if (*c == '"' || *c == '`' || *c == '\'') {
-            const char *closing = strchr(c + 1, *c);
-            if (closing) c = closing;
-        }
-    }
-    const char *end = c;
+    const char *begin = t->at, *c = end_of_expression(begin, ends), *end = c;
     while (end > begin && end[-1] == ' ') end--;
     Expr *e = end > begin ? expr_parse(t->symbols, arena_copy(t->arena, begin, (size_t)(end - begin))) : NULL;
     if (!e) wrong(t, "an expression");
@@ -164,16 +170,15 @@ static Expr *late_symbol(Text *t, const char *name)
 static const char *symbol_name(Text *t)
 {
     blanks(t);
-    const char *begin = t->at;
-    const char *after = begin;
-    while (*after && *after != '\n' && !strchr(":,)", *after)) {
-        const char *closing = strchr("\"`'", *after) ? strchr(after + 1, *after) : NULL;
-        after = (closing ? closing : after) + 1;
-    }
+    const char *begin = t->at, *after = begin;
+    while (*after && *after != '\n' && !strchr(":,)", *after)) after = past_name(after);
     if (after == begin) wrong(t, "a symbol");
     t->at = after;
     const char *text = arena_copy(t->arena, begin, (size_t)(after - begin));
-    return strchr("\"`'", *text) ? expr_symbol_name(expr_parse(t->symbols, text)) : text;
+    if (*text != '\'') return text;
+    Expr *quoted_name = expr_parse(t->symbols, text);
+    if (!quoted_name || !expr_is_symbol(quoted_name)) wrong(t, "a symbol before this");
+    return expr_symbol_name(quoted_name);
 }
 
 static Expr *symbol(Text *t)
@@ -205,8 +210,7 @@ static Graph *header(Text *t)
         if (!take(t, "=")) continue;
         vec_push(t->arena, &equal, *t);
         vec_push(t->arena, &left, symbols.at[symbols.n - 1]);
-        int depth = 0;
-        for (; *t->at && *t->at != '\n' && (depth || !strchr(",)", *t->at)); t->at++) depth += (*t->at == '(') - (*t->at == ')');
+        t->at = end_of_expression(t->at, ",)");
     }
     for (int i = 0; i < equal.n; i++)
         if (!symbols_equate(t->symbols, left.at[i], expression(&equal.at[i], ",)"), NULL)) wrong(t, "equalities that can hold");
