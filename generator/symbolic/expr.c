@@ -365,6 +365,8 @@ static Expr *rewrite_atom(Symbols *s, Atom *atom, const Rewrite *by)
         arg[i] = rewrite(s, atom->arg[i], by);
         changed |= arg[i] != atom->arg[i];
     }
+    bool divides = atom->kind == ATOM_FLOORDIV || atom->kind == ATOM_MOD;
+    if (divides && expr_is(arg[1], 0)) return expr_of_atom(s, atom); /* has no value there, and evaluation says so */
     return changed ? atom_operation(s, atom->kind, arg, atom->n) : expr_of_atom(s, atom);
 }
 

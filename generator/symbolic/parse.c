@@ -71,6 +71,7 @@ static Expr *times(Parser *p, Expr *a, Expr *b)
 static Quotient lowest_terms(Parser *p, Quotient q)
 {
     int64_t den;
+    q.den = expr_canonical(p->s, q.den); /* a symbol may have been stated to be 0 */
     if (q.den->n == 0) return failure(p);
     if (!expr_is_int(q.den, &den) || den == 1) return q;
     if (den < 0) {
@@ -160,7 +161,7 @@ static Quotient call(Parser *p, Function function, const Quotient *arg, int n)
     case FUNCTION_DIVIDE: return quotient_div(p, arg[0], arg[1]);
     case FUNCTION_SAME: return arg[0];
     case FUNCTION_MOD: {
-        Expr *by = integral(p, arg[1]);
+        Expr *by = expr_canonical(p->s, integral(p, arg[1]));
         return by->n ? whole(p, expr_mod(s, integral(p, arg[0]), by)) : failure(p);
     }
     case FUNCTION_MIN:
