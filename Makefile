@@ -1,0 +1,68 @@
+# disc-gen: the compiler, its tests and its demonstration.
+#
+#   make            bin/disc-gen
+#   make demo       installs what is missing, builds, generates, trains a small GPT on this project's own source
+#   make test       builds and runs the tests through CTest (all but the labels gpu and long)
+#   make install    PREFIX=/usr/local
+#
+# Everything that is built goes to bin/ and out/.
+
+CC      ?= cc
+CFLAGS  ?= -O2 -g
+PREFIX  ?= /usr/local
+WARN    := -Wall -Wextra -Wshadow -Werror
+GEN     := out/gen
+OBJ     := out/obj
+ifdef SANITIZE
+OBJ     := out/obj-sanitize
+BIN     := out/sanitize/disc-gen
+SAN     := -fsanitize=address,undefined -fno-sanitize-recover=all
+else
+BIN     := bin/disc-gen
+endif
+
+INCLUDE := -Igenerator -I$(GEN)
+SOURCES := $(wildcard generator/*.c generator/*/*.c)
+OBJECTS := $(patsubst generator/%.c,$(OBJ)/%.o,$(SOURCES)) $(OBJ)/onnx.pb-c.o $(OBJ)/embedded.o
+LIBRARY := $(filter-out $(OBJ)/main.o $(OBJ)/options.o,$(OBJECTS))
+
+.PHONY: all check-tools clean install uninstall
+all: $(BIN)
+
+# ---- what must be there ----
+check-tools:
+	@missing=; \
+	command -v protoc-c >/dev/null || missing="$$missing protobuf-c-compiler"; \
+	echo '#include <protobuf-c/protobuf-c.h>' | $(CC) -E - >/dev/null 2>&1 || missing="$$missing libprotobuf-c-dev"; \
+	if [ -n "$$missing" ]; then echo "disc-gen needs:$$missing"; echo "  apt-get install$$missing"; exit 1; fi
+
+$(GEN)/onnx.pb-c.c $(GEN)/onnx.pb-c.h &: generator/onnx/onnx.proto | check-tools
+	@mkdir -p $(GEN)
+	protoc-c --c_out=$(GEN) -Igenerator/onnx $<
+
+include generator/emit/embed.mk
+
+$(BIN): $(OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(SAN) -o $@ $^ -lprotobuf-c -lm
+
+$(OBJ)/%.o: generator/%.c $(GEN)/onnx.pb-c.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) $(INCLUDE) -MMD -c -o $@ $<
+
+$(OBJ)/onnx.pb-c.o: $(GEN)/onnx.pb-c.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(CFLAGS) $(SAN) -w $(INCLUDE) -c -o $@ $<
+
+include test/tests.mk
+
+-include $(shell find out -name '*.d' 2>/dev/null)
+
+install: $(BIN)
+	install -D $(BIN) $(DESTDIR)$(PREFIX)/bin/disc-gen
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/disc-gen
+
+clean:
+	rm -rf bin out
