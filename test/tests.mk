@@ -1,0 +1,63 @@
+# Tests, run by CTest.  Two kinds, found by their place:
+#   test/unit/NAME.c     a cmocka program; those named in RUNTIME_UNITS link the runtime, the others the generator
+#   test/LABEL/NAME.sh   a script run in the project's root with DISC_GEN set; exit status 77: skipped, the reason on its last line
+# Labels: unit and the folders' names.  gpu and long run only when asked for: make test LABELS=long
+
+TEST_OUT      := $(abspath out/test)
+RUNTIME_UNITS := $(patsubst test/unit/%.c,%,$(wildcard test/unit/runtime_*.c))
+UNITS         := $(filter-out $(RUNTIME_UNITS),$(patsubst test/unit/%.c,%,$(wildcard test/unit/*.c)))
+TEST_SUPPORT  := $(patsubst %.c,$(OBJ)/%.o,$(wildcard test/support/*.c))
+RUNTIME_OBJ   := $(patsubst %.c,$(OBJ)/%.o,$(wildcard runtime/controller/*.c runtime/trainer/*.c)) $(OBJ)/runtime/device/memory_host.o
+SCRIPTS       := $(wildcard test/*/*.sh)
+PROGRAMS      := $(addprefix $(TEST_OUT)/,$(UNITS) $(RUNTIME_UNITS)) $(patsubst test/fuzz/%.c,$(TEST_OUT)/%_fuzz,$(wildcard test/fuzz/*.c)) \
+                 $(TEST_OUT)/ir_run $(TEST_OUT)/make_bad_models
+JOBS          ?= 2
+
+.PHONY: test tests conformance bench
+tests: $(BIN) $(PROGRAMS) $(TEST_OUT)/CTestTestfile.cmake
+
+test: tests
+	@command -v ctest >/dev/null || { echo "make test needs ctest: apt-get install cmake"; exit 1; }
+	ctest --test-dir $(TEST_OUT) -j$(JOBS) --output-on-failure $(if $(LABELS),-L '$(LABELS)',-LE 'gpu|long')
+
+$(OBJ)/test/%.o: test/%.c $(GEN)/onnx.pb-c.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) $(INCLUDE) -Itest -MMD -c -o $@ $<
+$(OBJ)/runtime/%.o: runtime/%.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) -Iruntime -MMD -c -o $@ $<
+$(OBJ)/runtime/%.o: runtime/%.cpp
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 $(CFLAGS) $(SAN) -Wall -Wextra -fopenmp -Iruntime -MMD -c -o $@ $<
+$(OBJ)/test/unit/runtime_%.o: test/unit/runtime_%.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) -Iruntime -Itest -MMD -c -o $@ $<
+
+$(addprefix $(TEST_OUT)/,$(UNITS)): $(TEST_OUT)/%: $(OBJ)/test/unit/%.o $(TEST_SUPPORT) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(SAN) -o $@ $^ -lcmocka -lprotobuf-c -lm
+$(addprefix $(TEST_OUT)/,$(RUNTIME_UNITS)): $(TEST_OUT)/%: $(OBJ)/test/unit/%.o $(RUNTIME_OBJ)
+	@mkdir -p $(@D)
+	$(CXX) $(SAN) -fopenmp -o $@ $^ -lcmocka -lcjson -lzip -lpthread -lm
+$(TEST_OUT)/%_fuzz: $(OBJ)/test/fuzz/%.o $(TEST_SUPPORT) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+$(TEST_OUT)/ir_run: $(OBJ)/test/ir/run.o $(TEST_SUPPORT) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+$(TEST_OUT)/make_bad_models: $(OBJ)/test/error/make_bad_models.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+
+# One line a test; a script's label is its folder.
+$(TEST_OUT)/CTestTestfile.cmake: test/tests.mk $(SCRIPTS) $(wildcard test/unit/*.c)
+	@mkdir -p $(@D)
+	@{ for u in $(UNITS) $(RUNTIME_UNITS); do \
+	     echo "add_test(unit.$$u \"$(TEST_OUT)/$$u\")"; \
+	     echo "set_tests_properties(unit.$$u PROPERTIES LABELS unit TIMEOUT 300 WORKING_DIRECTORY \"$(CURDIR)\")"; \
+	   done; \
+	   for s in $(SCRIPTS); do \
+	     label=$$(basename $$(dirname $$s)); name=$$label.$$(basename $$s .sh); \
+	     echo "add_test($$name bash \"$$s\")"; \
+	     echo "set_tests_properties($$name PROPERTIES LABELS $$label TIMEOUT 1500 SKIP_RETURN_CODE 77 WORKING_DIRECTORY \"$(CURDIR)\" ENVIRONMENT \"DISC_GEN=$(abspath $(BIN));TEST_OUT=$(TEST_OUT)\")"; \
+	   done; } >$@
