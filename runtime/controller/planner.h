@@ -1,0 +1,39 @@
+/* Plans a step's memory: where each buffer lies in one arena, for any dims, before anything runs.
+ *
+ * Offsets follow "dynamic storage allocation" as it is known: several orders (size, area, lifetime, time) x best fit, then moves of
+ * the buffer that tops the arena.  Effort is counted, never timed: the same dims give the same offsets on every machine. */
+#ifndef PLANNER_H
+#define PLANNER_H
+#include "controller.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { PLANNER_ALIGNMENT = 256 };
+typedef struct {
+    int first, last;
+    int64_t bytes;
+} Interval; /* lives through positions first..last, both included; first >= 0 */
+
+/* Most bytes alive at one position: no arena can be smaller.  -1 without memory. */
+int64_t planner_live_peak(const Interval *buffers, int n);
+/* Writes the byte offset of each buffer, so that no two alive at one position overlap.  Bytes should be multiples of the alignment;
+ * offsets then are too. Returns the arena's bytes, or -1 without memory.  About 50 ms for 10,000 buffers. */
+int64_t planner_offsets(const Interval *buffers, int n, int64_t *at);
+
+typedef struct {
+    int64_t *dims, *at; /* at: beside Program.lives */
+    int64_t arena_bytes, live_bytes;
+} Plan;
+typedef struct Planner Planner;
+enum { PLANNER_OK = 0, PLANNER_NO_MEMORY = 1, PLANNER_TOO_LARGE = 2 };
+
+Planner *planner_create(int n_dims);
+void planner_destroy(Planner *planner);
+/* Plans for these dims, or finds the plan made earlier; it stays valid until the next call.  PLANNER_TOO_LARGE: a size passes 2^50
+ * bytes. */
+int planner_find(Planner *planner, const Program *program, const int64_t *dims, const Plan **plan);
+#ifdef __cplusplus
+}
+#endif
+#endif

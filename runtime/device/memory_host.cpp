@@ -1,0 +1,172 @@
+/* The device's memory when the processor stands in for it: plain memory, counted and limited as a GPU's would be.
+ * Needs: OpenMP for the number of threads.  Breaks: nothing. */
+#include "memory.h"
+#include "faults.h"
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct Block {
+    void *at;
+    size_t bytes;
+};
+struct Device {
+    int64_t limit, used, high_water, allocations;
+    DeviceFaults faults;
+    bool poison;
+    int launch_error;
+    Block *blocks;
+    int n_blocks, capacity;
+    char name[64];
+};
+
+static const size_t ALIGNMENT = 256;
+
+int device_open(Device **device, int64_t limit)
+{
+    Device *d = (Device *)calloc(1, sizeof(Device));
+    *device = d;
+    if (!d) return DEVICE_OUT_OF_MEMORY;
+    d->limit = limit;
+    d->faults = faults_ordered();
+    d->poison = getenv("DISC_POISON") != NULL;
+    int threads = omp_get_max_threads();
+    snprintf(d->name, sizeof d->name, "processor, %d thread%s", threads, threads == 1 ? "" : "s");
+    return DEVICE_OK;
+}
+
+void device_close(Device *device)
+{
+    if (!device) return;
+    for (int i = 0; i < device->n_blocks; i++) free(device->blocks[i].at);
+    free(device->blocks);
+    free(device);
+}
+
+const char *device_name(const Device *device)
+{
+    return device->name;
+}
+
+int64_t device_free_bytes(const Device *device)
+{
+    int64_t free_bytes = (int64_t)sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    return device->limit && device->limit - device->used < free_bytes ? device->limit - device->used : free_bytes;
+}
+
+int64_t device_overhead_bytes(const Device *)
+{
+    return 0;
+}
+
+static bool remember(Device *d, void *at, size_t bytes)
+{
+    if (d->n_blocks == d->capacity) {
+        int capacity = d->capacity ? 2 * d->capacity : 8;
+        Block *blocks = (Block *)realloc(d->blocks, (size_t)capacity * sizeof(Block));
+        if (!blocks) return false;
+        d->blocks = blocks;
+        d->capacity = capacity;
+    }
+    d->blocks[d->n_blocks].at = at;
+    d->blocks[d->n_blocks++].bytes = bytes;
+    return true;
+}
+
+int device_allocate(Device *device, size_t bytes, void **at)
+{
+    *at = NULL;
+    device->allocations++;
+    if (fault_is_due(&device->faults.fail_allocation)) return DEVICE_OUT_OF_MEMORY;
+    if (bytes > (size_t)1 << 60) return DEVICE_OUT_OF_MEMORY;
+    if (device->limit && (int64_t)bytes > device->limit - device->used) return DEVICE_OUT_OF_MEMORY;
+    void *block = aligned_alloc(ALIGNMENT, bytes ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT);
+    if (!block || !remember(device, block, bytes)) {
+        free(block);
+        return DEVICE_OUT_OF_MEMORY;
+    }
+    if (device->poison) memset(block, 0xA5, bytes);
+    device->used += (int64_t)bytes;
+    if (device->used > device->high_water) device->high_water = device->used;
+    *at = block;
+    return DEVICE_OK;
+}
+
+void device_release(Device *device, void *at)
+{
+    for (int i = 0; at && i < device->n_blocks; i++) {
+        if (device->blocks[i].at != at) continue;
+        device->used -= (int64_t)device->blocks[i].bytes;
+        device->blocks[i] = device->blocks[--device->n_blocks];
+        free(at);
+        return;
+    }
+}
+
+int64_t device_high_water(const Device *device)
+{
+    return device->high_water;
+}
+int64_t device_allocations(const Device *device)
+{
+    return device->allocations;
+}
+
+static int copy(Device *device, void *to, const void *from, size_t bytes)
+{
+    fault_delay(device->faults.slow_copy_us);
+    if (bytes) memcpy(to, from, bytes);
+    return DEVICE_OK;
+}
+
+int device_upload(Device *device, void *to, const void *from, size_t bytes)
+{
+    return copy(device, to, from, bytes);
+}
+int device_download(Device *device, void *to, const void *from, size_t bytes)
+{
+    return copy(device, to, from, bytes);
+}
+
+int device_clear(Device *, void *at, size_t bytes)
+{
+    if (bytes) memset(at, 0, bytes);
+    return DEVICE_OK;
+}
+
+int device_finish(Device *device)
+{
+    int error = device->launch_error;
+    device->launch_error = DEVICE_OK;
+    return error;
+}
+
+void *device_stream(Device *device)
+{
+    return device;
+}
+
+int device_launching(Device *device)
+{
+    if (!device || !fault_is_due(&device->faults.fail_launch)) return DEVICE_OK;
+    return device->launch_error = DEVICE_LAUNCH_FAILED;
+}
+
+void *device_blas(Device *)
+{
+    return NULL;
+}
+
+const char *device_error_text(int error)
+{
+    switch (error) {
+    case DEVICE_OK: return "no error";
+    case DEVICE_OUT_OF_MEMORY: return "out of memory";
+    case DEVICE_LAUNCH_FAILED: return "a kernel failed";
+    case DEVICE_COPY_FAILED: return "a copy failed";
+    case DEVICE_MISSING: return "there is no device";
+    default: return "an unknown error";
+    }
+}

@@ -1,0 +1,187 @@
+/* ONNX's test data: test_data_set_N/input_<n>.pb, each a TensorProto.  A bounded reader of the few protobuf fields that matter.
+ * Needs and breaks nothing. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+#include "files.h"
+#include "tensors.h"
+
+typedef struct {
+    const unsigned char *at, *end;
+    bool broken;
+} Bytes;
+enum { VARINT = 0, FIXED_64 = 1, DELIMITED = 2, FIXED_32 = 5 }; /* wire types */
+enum {
+    DIMS = 1,
+    DATA_TYPE = 2,
+    FLOAT_DATA = 4,
+    INT32_DATA = 5,
+    INT64_DATA = 7,
+    RAW_DATA = 9,
+    DOUBLE_DATA = 10,
+    UINT64_DATA = 11,
+    LOCATION = 14
+}; /* fields */
+
+static uint64_t read_varint(Bytes *b)
+{
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+        if (b->at == b->end) break;
+        unsigned char c = *b->at++;
+        value |= (uint64_t)(c & 127) << shift;
+        if (c < 128) return value;
+    }
+    b->broken = true;
+    return 0;
+}
+
+static Bytes read_delimited(Bytes *b)
+{
+    uint64_t length = read_varint(b);
+    if (b->broken || length > (uint64_t)(b->end - b->at)) {
+        b->broken = true;
+        return (Bytes){b->end, b->end, true};
+    }
+    Bytes part = {b->at, b->at + length, false};
+    b->at += length;
+    return part;
+}
+
+/* The next field's content; numbers as raw bytes of a one-element list, so that packed and unpacked read alike. */
+static Bytes read_field(Bytes *b, int *field, int *wire)
+{
+    uint64_t key = read_varint(b);
+    *field = (int)(key >> 3 & 0xffff);
+    *wire = (int)(key & 7);
+    const unsigned char *start = b->at;
+    size_t fixed = *wire == FIXED_64 ? 8 : *wire == FIXED_32 ? 4 : 0;
+    if (*wire == DELIMITED) return read_delimited(b);
+    if (*wire == VARINT)
+        read_varint(b);
+    else if (fixed && (size_t)(b->end - b->at) >= fixed)
+        b->at += fixed;
+    else
+        b->broken = true;
+    return (Bytes){start, b->broken ? start : b->at, false};
+}
+
+static int onnx_dtype(int64_t data_type)
+{
+    static const int dtypes[] = {-1, F32, U8, I8, U16, I16, I32, I64, -1, BOOL, F16, F64, U32, U64, -1, -1, BF16};
+    return data_type >= 0 && data_type < (int64_t)(sizeof dtypes / sizeof *dtypes) ? dtypes[data_type] : -1;
+}
+
+typedef struct {
+    Bytes whole;
+    int64_t count;
+    int dtype, field;
+} Proto;
+
+/* First pass: dims, dtype, and which field holds the data. */
+static const char *read_head(FileTensor *tensor, Proto *proto)
+{
+    Bytes b = proto->whole;
+    proto->dtype = -1;
+    proto->count = 1;
+    while (b.at < b.end && !b.broken) {
+        int field, wire;
+        Bytes part = read_field(&b, &field, &wire);
+        if (field == DIMS)
+            while (part.at < part.end && !part.broken) {
+                int64_t dim = (int64_t)read_varint(&part);
+                if (tensor->rank >= MAX_RANK) return "its rank is above 8";
+                if (dim < 0 || __builtin_mul_overflow(proto->count, dim, &proto->count)) return "its shape is none";
+                tensor->dims[tensor->rank++] = dim;
+            }
+        else if (field == DATA_TYPE)
+            proto->dtype = onnx_dtype((int64_t)read_varint(&part));
+        else if (field == LOCATION && wire == VARINT && read_varint(&part) == 1)
+            return "its data lies in another file";
+        if (part.broken) b.broken = true;
+    }
+    if (b.broken) return "it is no whole TensorProto";
+    if (proto->dtype < 0) return "its dtype is not one that the runner knows";
+    return NULL;
+}
+
+/* Second pass: the elements, n of them, from whichever field has them. */
+static int64_t read_elements(const Proto *proto, char *out)
+{
+    size_t size = dtype_bytes(proto->dtype);
+    int64_t n = 0;
+    for (Bytes b = proto->whole; b.at < b.end && !b.broken;) {
+        int field, wire;
+        Bytes part = read_field(&b, &field, &wire);
+        if (field == RAW_DATA && wire == DELIMITED) {
+            if ((size_t)(part.end - part.at) != (size_t)proto->count * size) return -1;
+            memcpy(out, part.at, (size_t)proto->count * size);
+            return proto->count;
+        }
+        bool fixed = field == FLOAT_DATA || field == DOUBLE_DATA,
+             varint = field == INT32_DATA || field == INT64_DATA || field == UINT64_DATA;
+        while ((fixed || varint) && part.at < part.end && !part.broken) {
+            if (n == proto->count) return -1;
+            if (fixed && (size_t)(part.end - part.at) < size) return -1;
+            uint64_t value;
+            if (varint) value = read_varint(&part);
+            memcpy(out + (size_t)n++ * size, fixed ? (const void *)part.at : (const void *)&value, size);
+            if (fixed) part.at += size;
+        }
+        if (part.broken) return -1;
+    }
+    return n;
+}
+
+static int read_proto(TensorFile *file, const char *path, const char *name, Fault *fault)
+{
+    TensorFile source = {0};
+    int status = file_map(&source, path, fault);
+    if (status) return status;
+    FileTensor *tensor = file_add(file);
+    Proto proto = {.whole = {source.map, (const unsigned char *)source.map + source.map_bytes, false}};
+    if (!tensor)
+        status = fault_memory(fault);
+    else {
+        tensor->name = name;
+        tensor->path = path;
+        tensor->unusable = read_head(tensor, &proto);
+        tensor->dtype = proto.dtype;
+        bool too_large = proto.count > (int64_t)1 << 40;
+        if (!tensor->unusable && too_large) tensor->unusable = "its shape is too large";
+        if (!tensor->unusable) {
+            tensor->bytes = (size_t)proto.count * dtype_bytes(proto.dtype);
+            char *data = file_own(file, tensor->bytes);
+            if (!data)
+                status = fault_memory(fault);
+            else if (read_elements(&proto, data) != proto.count)
+                tensor->unusable = "its shape and its elements disagree";
+            tensor->data = data;
+        }
+    }
+    if (source.map) munmap(source.map, source.map_bytes);
+    return status;
+}
+
+int onnx_folder_read(TensorFile *file, const char *folder, const Model *m, Fault *fault)
+{
+    memset(file, 0, sizeof *file);
+    file->path = file_copy_text(file, folder, strlen(folder));
+    int status = file->path ? 0 : fault_memory(fault);
+    for (int i = 0; i < m->n_inputs && !status; i++) {
+        char path[4096];
+        int length = snprintf(path, sizeof path, "%s/input_%d.pb", folder, i);
+        if (length >= (int)sizeof path)
+            status = fault_set(fault, STATUS_USER, "%.200s: too long a path", folder);
+        else if (access(path, R_OK) == 0) {
+            char *kept = file_copy_text(file, path, (size_t)length);
+            status = kept ? read_proto(file, kept, m->inputs[i].name, fault) : fault_memory(fault);
+        }
+    }
+    if (!status && !file->n) status = fault_set(fault, STATUS_USER, "%s: holds no input_<n>.pb", folder);
+    if (!status) status = file_finish(file, fault);
+    if (status) tensor_file_close(file);
+    return status;
+}
