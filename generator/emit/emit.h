@@ -25,6 +25,7 @@ typedef struct Group {
     GroupKind kind;
     Ops ops;                       /* in order; the last is the one the group is named for */
     Values in, out;                /* what it reads from buffers, weights, hypers; what it writes */
+    Ops assigns;                   /* whose value this group writes in place: out's value lies in the memory of the assign's target */
     struct Groups *body[2];        /* of a region */
 } Group;
 typedef struct Groups { Graph *graph; VEC(Group *) list; } Groups; /* in order of launch */
@@ -45,10 +46,11 @@ typedef struct {
         ARG_HYPER,   /* a FROM_HYPER value, by value, in its dtype's C type: (float)s->hypers[i], (int64_t)s->hypers[i] */
         ARG_SEED,    /* s->seed, uint64_t */
         ARG_STEP,    /* s->number, int64_t */
-        ARG_SCRATCH  /* void pointer to the group's scratch memory (Kernels' answer below) */
+        ARG_SCRATCH  /* (type *)(scratch + expr): memory of the group while it runs, expr a byte offset (*scratch of kernels_emit) */
     } kind;
     Value *value;
     Expr *expr;
+    const char *type; /* of ARG_SCRATCH: C type of the elements, "float" */
 } Arg;
 /* One line of the step:
  *     each NULL:  LAUNCH(s, kernel, elements(blocks), threads)(args);       blocks counts elements: a thread each on CUDA, a chunk a block on the host
