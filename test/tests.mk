@@ -22,32 +22,32 @@ test: tests
 
 $(OBJ)/test/%.o: test/%.c $(GEN)/onnx.pb-c.h
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) $(INCLUDE) -Itest -MMD -c -o $@ $<
+	@echo "  CC       $<"; $(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) $(INCLUDE) -Itest -MMD -c -o $@ $<
 $(OBJ)/runtime/%.o: runtime/%.c
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) -Iruntime -MMD -c -o $@ $<
+	@echo "  CC       $<"; $(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) -Iruntime -MMD -c -o $@ $<
 $(OBJ)/runtime/%.o: runtime/%.cpp
 	@mkdir -p $(@D)
-	$(CXX) -std=c++17 $(CFLAGS) $(SAN) -Wall -Wextra -fopenmp -Iruntime -MMD -c -o $@ $<
+	@echo "  CXX      $<"; $(CXX) -std=c++17 $(CFLAGS) $(SAN) -Wall -Wextra -fopenmp -Iruntime -MMD -c -o $@ $<
 $(OBJ)/test/unit/runtime_%.o: test/unit/runtime_%.c
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) -Iruntime -Itest -MMD -c -o $@ $<
+	@echo "  CC       $<"; $(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) -Iruntime -Itest -MMD -c -o $@ $<
 
 $(addprefix $(TEST_OUT)/,$(UNITS)): $(TEST_OUT)/%: $(OBJ)/test/unit/%.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(SAN) -o $@ $^ -lcmocka -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lcmocka -lprotobuf-c -lm
 $(addprefix $(TEST_OUT)/,$(RUNTIME_UNITS)): $(TEST_OUT)/%: $(OBJ)/test/unit/%.o $(RUNTIME_OBJ)
 	@mkdir -p $(@D)
-	$(CXX) $(SAN) -fopenmp -o $@ $^ -lcmocka -lcjson -lzip -lpthread -lm
+	@echo "  LINK     $@"; $(CXX) $(SAN) -fopenmp -o $@ $^ -lcmocka -lcjson -lzip -lpthread -lm
 $(TEST_OUT)/%_fuzz: $(OBJ)/test/fuzz/%.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
 $(TEST_OUT)/ir_run: $(OBJ)/test/ir/run.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
 $(TEST_OUT)/make_bad_models: $(OBJ)/test/error/make_bad_models.o $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
 
 # One line a test; a script's label is its folder.
 $(TEST_OUT)/CTestTestfile.cmake: test/tests.mk $(SCRIPTS) $(wildcard test/unit/*.c)

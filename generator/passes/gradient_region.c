@@ -241,7 +241,7 @@ static bool costly(const Op *op)
 {
     OpClass class = op_info(op->kind)->class;
     return class == DOT || class == CONV || class == POOL || class == SORT || class == SCATTER || class == CUMULATIVE ||
-           class == LATE || class == REGION || op->kind == OP_random;
+           class == REGION || op->kind == OP_random;
 }
 
 /* Walks back from the body's results; a costly copy that is met is read from the stash instead, and nothing before it is needed. */
