@@ -38,21 +38,21 @@ check-tools:
 
 $(GEN)/onnx.pb-c.c $(GEN)/onnx.pb-c.h &: generator/onnx/onnx.proto | check-tools
 	@mkdir -p $(GEN)
-	protoc-c --c_out=$(GEN) -Igenerator/onnx $<
+	@echo "  PROTOC   $<"; protoc-c --c_out=$(GEN) -Igenerator/onnx $<
 
 include generator/emit/embed.mk
 
 $(BIN): $(OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(SAN) -o $@ $^ -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(CFLAGS) $(SAN) -o $@ $^ -lprotobuf-c -lm
 
 $(OBJ)/%.o: generator/%.c $(GEN)/onnx.pb-c.h
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) $(INCLUDE) -MMD -c -o $@ $<
+	@echo "  CC       $<"; $(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) $(INCLUDE) -MMD -c -o $@ $<
 
 $(OBJ)/onnx.pb-c.o: $(GEN)/onnx.pb-c.c
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 $(CFLAGS) $(SAN) -w $(INCLUDE) -c -o $@ $<
+	@echo "  CC       $<"; $(CC) -std=gnu11 $(CFLAGS) $(SAN) -w $(INCLUDE) -c -o $@ $<
 
 include test/tests.mk
 
