@@ -119,10 +119,10 @@ static void bind_attributes(Reader *r, Call *call, const OnnxNode *node, const O
     }
 }
 
-static OnnxNode *identity(Reader *r, const OnnxNode *call_node, const char *from, const char *to, const Opsets *opsets)
+static OnnxNode *identity(Reader *r, const Call *call, const char *from, const char *to, const Opsets *opsets)
 {
     OnnxNode *node = NEW(r->arena, OnnxNode);
-    node->name = arena_text(r->arena, "%s/Identity", call_node->name);
+    node->name = arena_text(r->arena, "%s/Identity", call->prefix);
     node->op_type = "Identity";
     node->domain = node->overload = "";
     node->opset = opset_version(opsets, "");
@@ -131,7 +131,7 @@ static OnnxNode *identity(Reader *r, const OnnxNode *call_node, const char *from
     node->inputs[0] = from;
     node->outputs[0] = to;
     node->n_inputs = node->n_outputs = 1;
-    node->index = call_node->index;
+    node->index = call->index;
     return node;
 }
 
@@ -143,7 +143,7 @@ static void bind_outputs(Reader *r, Call *call, const OnnxNode *node, Nodes *pas
         if (!*actual) continue;
         const char *known = map_get(call->names, formal);
         if (known)
-            vec_push(r->arena, passed, identity(r, node, known, actual, opsets));
+            vec_push(r->arena, passed, identity(r, call, known, actual, opsets));
         else
             name_set(call, formal, actual);
     }

@@ -138,7 +138,8 @@ typedef struct OnnxNode {
     int index; /* place in its graph of the file, from 0; of the call for inlined nodes */
 } OnnxNode;
 
-/* A name that a subgraph takes from the graphs around it, and the first node in it that uses it (NULL: an output of the graph). */
+/* A name that a subgraph takes from the graphs around it, and the first node, in it or in its bodies, that uses it (NULL: an output
+ * of the graph). */
 typedef struct OnnxCapture {
     const char *name;
     const OnnxNode *user;

@@ -8,9 +8,9 @@
 #include "onnx.pb-c.h"
 
 enum {
-    GRAPH_LEVELS_MAX = 64,      /* graphs in graphs, in the file */
-    BUILD_LEVELS_MAX = 128,     /* the same with inlined calls */
-    NODES_MAX = 4 * 1000 * 1000 /* nodes and inlined calls */
+    GRAPH_LEVELS_MAX = 64,  /* graphs in graphs, in the file */
+    BUILD_LEVELS_MAX = 128, /* the same with inlined calls */
+    NODES_MAX = 500 * 1000  /* nodes and inlined calls */
 };
 
 typedef struct Opsets {

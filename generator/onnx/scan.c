@@ -112,9 +112,8 @@ static bool packed(Scan *s, int wire, size_t end)
 static bool enter(Scan *s, const ProtobufCMessageDescriptor *message, size_t end)
 {
     if (message == &onnx__graph_proto__descriptor && ++s->n_graphs > GRAPH_LEVELS_MAX) {
-        s->error = arena_text(
-            s->arena, "graphs (bodies of If, Loop, Scan) are nested more than %d deep; found at byte %zu; make the model flatter",
-            GRAPH_LEVELS_MAX, s->at);
+        s->error = arena_text(s->arena, "graphs (bodies of If, Loop, Scan) are nested more than %d deep; make the model flatter",
+                              GRAPH_LEVELS_MAX);
         return false;
     }
     if (s->n_levels == MESSAGE_LEVELS_MAX) {

@@ -63,19 +63,23 @@ static void define_outputs(Order *o)
 
 /* ---- uses ---- */
 
-static void use(Order *o, const char *name, const OnnxNode *user)
+/* node needs name; user, in node or in a body of it, is the one that says so. */
+static void use(Order *o, const char *name, const OnnxNode *node, const OnnxNode *user)
 {
     if (!*name) return;
     intptr_t maker = maker_of(o, name);
-    if (maker >= FIRST_NODE && user) vec_push(o->r->arena, &o->needs, (int)(maker - FIRST_NODE));
+    if (maker >= FIRST_NODE && node) vec_push(o->r->arena, &o->needs, (int)(maker - FIRST_NODE));
     if (maker || map_has(o->captured, name)) return;
     map_set(o->captured, name, o);
     vec_push(o->r->arena, &o->captures, ((OnnxCapture){name, user}));
 }
 
-static void use_captures(Order *o, const OnnxGraph *body, const OnnxNode *user)
+static void use_captures(Order *o, const OnnxGraph *body, const OnnxNode *node)
 {
-    for (int i = 0; i < body->n_captures; i++) use(o, body->captures[i].name, user);
+    for (int i = 0; i < body->n_captures; i++) {
+        const OnnxNode *user = body->captures[i].user;
+        use(o, body->captures[i].name, node, user ? user : node);
+    }
 }
 
 static void collect_uses(Order *o)
@@ -84,7 +88,7 @@ static void collect_uses(Order *o)
     o->first_need = NEW_ARRAY(o->r->arena, int, g->n_nodes + 1);
     for (int i = 0; i < g->n_nodes; i++) {
         const OnnxNode *node = g->nodes[i];
-        for (int k = 0; k < node->n_inputs; k++) use(o, node->inputs[k], node);
+        for (int k = 0; k < node->n_inputs; k++) use(o, node->inputs[k], node, node);
         for (int k = 0; k < node->n_attributes; k++) {
             const OnnxAttribute *a = &node->attributes[k];
             if (a->g) use_captures(o, a->g, node);
@@ -92,7 +96,7 @@ static void collect_uses(Order *o)
         }
         o->first_need[i + 1] = o->needs.n;
     }
-    for (int i = 0; i < g->n_outputs; i++) use(o, g->outputs[i].name, NULL);
+    for (int i = 0; i < g->n_outputs; i++) use(o, g->outputs[i].name, NULL, NULL);
 }
 
 /* ---- names that nobody defines ---- */
