@@ -181,8 +181,14 @@ static bool known_constant(Symbols *s, Expr *e, int64_t *value)
 void expr_bounds(Symbols *s, Expr *e, int64_t *low, int64_t *high)
 {
     e = expr_canonical(s, e);
+    if (e->busy) { /* a late symbol's upper bound that, by an equality, leads back to the symbol */
+        *low = -BOUND_LIMIT;
+        *high = BOUND_LIMIT;
+        return;
+    }
     if (e->bounds_at != s->version) {
         int64_t value;
+        e->busy = true;
         interval_bounds(s, e, low, high);
         if (!terms_are_independent(e)) {
             *low = larger(*low, search_lower(s, e, false));
@@ -193,6 +199,7 @@ void expr_bounds(Symbols *s, Expr *e, int64_t *low, int64_t *high)
         e->low = *low;
         e->high = *high;
         e->bounds_at = s->version;
+        e->busy = false;
     }
     *low = e->low;
     *high = e->high;

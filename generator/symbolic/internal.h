@@ -47,7 +47,7 @@ typedef struct {
 struct Expr {
     uint64_t hash, mask;
     int id, n;
-    bool late;
+    bool late, busy;                                       /* busy: its bounds are being looked for */
     uint32_t canonical_at, bounds_at, tried_at, likely_at; /* versions; 0: never */
     Expr *canonical;
     int64_t low, high, likely;

@@ -2,7 +2,7 @@
  *
  *     quotients   a//c is (a - a%c)/c with 0 <= a%c < c: x - 2*(x//2) becomes x%2.  Tried too: each quotient a variable of its own.
  *     extrema     min(x, y) is one of both, and at most each: x - min(x, y) >= x - x.  Where it counts positively, both must agree.
- *     late ones   where a late symbol counts negatively, its upper bound may stand for it.
+ *     uppers      where a late symbol counts negatively, its upper bound may stand for it; for a % b both a and b - 1 may.
  *     boxes       what remains is a polynomial over independent ranges.  Its coefficients in Bernstein form (Garloff, "Convergent
  *                 bounds for the range of multivariate polynomials", 1986) bound it; where no power is above 1 these are its values
  * at the corners, so the bound is met.  Ranges of higher powers are split a few times. points      where all ranges together have
@@ -275,25 +275,50 @@ static int direction(Symbols *s, const Poly *p, const Atom *atom)
     return direction;
 }
 
-static const Expr *late_upper(const Symbols *s, const Atom *atom)
+/* Expressions that the atom never exceeds: a late symbol its upper bound, a % b both a and b - 1, a//b a (for a >= 0 and b > 0).
+ * Quotients and remainders by an integer have better ways. */
+static int uppers_of(Symbols *s, const Atom *atom, Expr *out[2])
 {
-    return atom->kind == ATOM_SYMBOL ? s->symbols.at[atom->symbol]->facts.upper : NULL;
+    if (atom->kind == ATOM_SYMBOL) {
+        Expr *upper = s->symbols.at[atom->symbol]->facts.upper;
+        if (upper) out[0] = expr_canonical(s, upper);
+        return upper != NULL;
+    }
+    if ((atom->kind != ATOM_MOD && atom->kind != ATOM_FLOORDIV) || expr_is_int(atom->arg[1], NULL)) return 0;
+    int64_t low, high;
+    int n = 0;
+    expr_bounds(s, atom->arg[1], &low, &high);
+    if (low < 0) return 0;
+    Expr *below = atom->kind == ATOM_MOD ? try_add(s, atom->arg[1], expr_int(s, -1)) : NULL;
+    if (below) out[n++] = below;
+    expr_bounds(s, atom->arg[0], &low, &high);
+    if (low >= 0) out[n++] = atom->arg[0];
+    return n;
 }
 
-/* The atom to replace next: extrema first, those that count one way before the others, then late symbols, then quotients. */
+/* Whether one branch is enough: a minimum that counts negatively is at most any of its arguments. */
+static bool any_will_do(const Atom *atom, int way)
+{
+    return (atom->kind == ATOM_MIN && way < 0) || (atom->kind == ATOM_MAX && way > 0);
+}
+
+/* The atom to replace next.  Extrema of which one branch is enough come first, as what they hold may cancel others; extrema that
+ * count both ways last. */
 static Atom *next_atom(const Search *q, const Poly *p, int *way)
 {
     Atom *best = NULL;
     int best_rank = 0;
+    Expr *unused[2];
     for (int i = 0; i < p->n; i++)
         for (int k = 0; k < p->term[i].mono->degree; k++) {
             Atom *atom = p->term[i].mono->atom[k];
             if (atom == best) continue;
             bool extremum = atom->kind == ATOM_MIN || atom->kind == ATOM_MAX;
             bool quotient = atom->kind == ATOM_FLOORDIV && !q->keep_quotients && expr_is_int(atom->arg[1], NULL);
-            if (!extremum && !quotient && !late_upper(q->s, atom)) continue;
+            bool bounded = !extremum && !quotient && uppers_of(q->s, atom, unused) > 0;
+            if (!extremum && !quotient && !bounded) continue;
             int to = direction(q->s, p, atom);
-            int rank = extremum ? (to ? 4 : 1) : quotient ? 2 : to < 0 ? 3 : 0;
+            int rank = extremum ? (any_will_do(atom, to) ? 5 : to ? 4 : 1) : quotient ? 2 : to < 0 ? 3 : 0;
             if (rank <= best_rank) continue;
             best = atom;
             best_rank = rank;
@@ -323,13 +348,23 @@ static int64_t lower_with_remainder(Search *q, const Poly *p, Wide denominator, 
 
 static int64_t lower_of_extremum(Search *q, const Poly *p, Wide denominator, const Atom *atom, int way)
 {
-    bool any_will_do = (atom->kind == ATOM_MIN && way < 0) || (atom->kind == ATOM_MAX && way > 0);
+    bool any = any_will_do(atom, way);
     int64_t out = lower_with(q, p, denominator, atom, atom->arg[0]);
     for (int i = 1; i < atom->n; i++) {
-        if (!any_will_do && out <= -BOUND_LIMIT) break;
+        if (!any && out <= -BOUND_LIMIT) break;
         int64_t branch = lower_with(q, p, denominator, atom, atom->arg[i]);
-        out = any_will_do ? best_of(out, branch) : worst_of(out, branch);
+        out = any ? best_of(out, branch) : worst_of(out, branch);
     }
+    return out;
+}
+
+/* The atom counts negatively: what it never exceeds may stand for it. */
+static int64_t lower_with_upper(Search *q, const Poly *p, Wide denominator, const Atom *atom)
+{
+    Expr *upper[2];
+    int64_t out = -BOUND_LIMIT;
+    int n = uppers_of(q->s, atom, upper);
+    for (int i = 0; i < n; i++) out = best_of(out, lower_with(q, p, denominator, atom, upper[i]));
     return out;
 }
 
@@ -343,12 +378,12 @@ static int64_t lower(Search *q, const Poly *p, Wide denominator)
     Box box;
     if (!atom)
         out = box_of(q->s, p, &box) ? box_lower_split(p, denominator, box, SPLITS) : out;
-    else if (atom->kind == ATOM_FLOORDIV)
-        out = lower_with_remainder(q, p, denominator, atom);
-    else if (atom->kind == ATOM_SYMBOL)
-        out = lower_with(q, p, denominator, atom, late_upper(q->s, atom));
-    else
+    else if (atom->kind == ATOM_MIN || atom->kind == ATOM_MAX)
         out = lower_of_extremum(q, p, denominator, atom, way);
+    else if (atom->kind == ATOM_FLOORDIV && !q->keep_quotients && expr_is_int(atom->arg[1], NULL))
+        out = lower_with_remainder(q, p, denominator, atom);
+    else
+        out = lower_with_upper(q, p, denominator, atom);
     return best_of(by_terms, out);
 }
 

@@ -162,6 +162,8 @@ static int64_t likely_symbol(Symbols *s, const Symbol *symbol)
 int64_t expr_likely(Symbols *s, Expr *e)
 {
     if (e->likely_at == s->version) return e->likely;
+    e->likely_at = s->version; /* a late symbol's upper bound may lead back here: it finds 0 */
+    e->likely = 0;
     int n = s->symbols.n;
     int64_t *values = calloc((size_t)n + 1, sizeof *values);
     Expr **symbols = calloc((size_t)n + 1, sizeof *symbols);
@@ -173,6 +175,5 @@ int64_t expr_likely(Symbols *s, Expr *e)
     if (!expr_evaluate(s, e, values, &e->likely)) e->likely = high; /* divides by 0 or overflows there */
     free(values);
     free(symbols);
-    e->likely_at = s->version;
     return e->likely;
 }
