@@ -1,0 +1,322 @@
+/* Operators that take elements by index, or put them: Gather, GatherElements, GatherND, their scatters, OneHot, Compress, NonZero,
+ * Unique.  All become gather and scatter along one axis: several indices at once become a linear one over a reshaped tensor. */
+#include "onnx/terms.h"
+#include <string.h>
+
+/* Index made >= 0 against a dim, as a value; known ones are checked. */
+static Term *checked_index(Import *im, const OnnxNode *node, Term *index, Expr *dim)
+{
+    int64_t n = term_count(index), v, size;
+    if (dtype_is_float(index->dtype) || index->dtype == DTYPE_bool)
+        import_error(im, node, "indices are %s; wanted integers", term_text(im, index));
+    if (!index->content) return term_of_value(im, normal_index(im, term_value(im, index), dim));
+    Expr **content = NEW_ARRAY(im->arena, Expr *, n + 1);
+    for (int64_t i = 0; i < n; i++) {
+        Expr *e = index->content[i], *zero = number(im, 0);
+        if (!expr_at_least(im->symbols, e, zero)) {
+            if (expr_compare(im->symbols, e, zero) != ORDER_LESS)
+                return term_of_value(im, normal_index(im, term_value(im, index), dim));
+            e = expr_add(im->symbols, e, dim);
+        }
+        if (expr_is_int(e, &v) && expr_is_int(dim, &size) && (v < 0 || v >= size))
+            import_error(im, node, "index %s is outside a dim of %lld", expr_text(im->arena, index->content[i]), (long long)size);
+        content[i] = e;
+    }
+    Term *t = term_of_content(im, DTYPE_i64, index->rank, index->shape, content);
+    if (index->tensor && n > 64) t->value = normal_index(im, term_value(im, index), dim);
+    return t;
+}
+
+/* ---- Gather ---- */
+static Expr *const *gathered_content(Import *im, const Term *t, const Term *index, int axis, int64_t *count)
+{
+    int64_t dims[MOST_AXES], before = 1, after = 1, n = term_count(index), at = 0, *known = NEW_ARRAY(im->arena, int64_t, n + 1);
+    if (!t->content || !index->content || !all_ints(index->content, (int)n, known)) return NULL;
+    term_dims(t, dims);
+    for (int i = 0; i < axis; i++) before *= dims[i];
+    for (int i = axis + 1; i < t->rank; i++) after *= dims[i];
+    *count = before * n * after;
+    if (*count > TERM_CONTENT_MAX) return NULL;
+    Expr **content = NEW_ARRAY(im->arena, Expr *, *count + 1);
+    for (int64_t b = 0; b < before; b++)
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t a = 0; a < after; a++) content[at++] = t->content[(b * dims[axis] + known[i]) * after + a];
+    return content;
+}
+
+/* One known place: a slice, whose gradient needs no scatter. */
+static Value *gathered_row(Import *im, Value *v, Expr *place, int axis)
+{
+    Value *row = b_slice_axis(im->graph, v, axis, place, number(im, 1));
+    return b_squeeze(im->graph, row, axis);
+}
+
+void import_Gather(Import *im, const OnnxNode *node)
+{
+    Term *t = input_term(im, node, 0), *index = input_term(im, node, 1);
+    if (t->rank == 0) import_error(im, node, "Gather from a scalar; wanted rank 1 or more");
+    int axis = normal_axis(im, node, attr_int(node, "axis", 0), t->rank), rank = t->rank - 1 + index->rank, n = 0;
+    int64_t count;
+    index = checked_index(im, node, index, t->shape[axis]);
+    Expr *shape[2 * MOST_AXES];
+    for (int i = 0; i < axis; i++) shape[n++] = t->shape[i];
+    for (int i = 0; i < index->rank; i++) shape[n++] = index->shape[i];
+    for (int i = axis + 1; i < t->rank; i++) shape[n++] = t->shape[i];
+    Expr *const *content = gathered_content(im, t, index, axis, &count);
+    if (content) {
+        output_content(im, node, 0, t->dtype, rank, shape, content);
+        return;
+    }
+    Value *v = term_value(im, t);
+    if (index->content && term_count(index) == 1)
+        output(im, node, 0, b_reshape(im->graph, gathered_row(im, v, index->content[0], axis), rank, shape));
+    else
+        output(im, node, 0, b_gather(im->graph, v, term_value(im, index), axis));
+}
+
+/* ---- linear indices ---- */
+/* index * step + base, i64. */
+static Value *advance(Import *im, Value *base, Value *index, Expr *step)
+{
+    Graph *g = im->graph;
+    Value *v = expr_is(step, 1) ? index : b_mul(g, index, b_dim(g, step));
+    return base ? b_add(g, base, v) : v;
+}
+
+/* Of GatherElements: the row-major place in data of what each element of index names along axis. */
+static Value *element_places(Import *im, const Term *data, Value *index, int axis)
+{
+    Graph *g = im->graph;
+    Value *place = NULL;
+    Expr *step = number(im, 1);
+    for (int i = data->rank - 1; i >= 0; i--) {
+        Value *along = i == axis ? index : b_iota(g, DTYPE_i64, i, index->rank, index->shape);
+        place = advance(im, place, along, step);
+        step = expr_mul(im->symbols, step, data->shape[i]);
+    }
+    return place;
+}
+
+static Value *flat(Import *im, Value *v)
+{
+    Expr *count = expr_product(im->symbols, v->shape, v->rank);
+    return b_reshape(im->graph, v, 1, &count);
+}
+
+static Value *elements_index(Import *im, const OnnxNode *node, const Term *data, int axis)
+{
+    Term *index = input_term(im, node, 1);
+    if (index->rank != data->rank)
+        import_error(im, node, "indices %s for data %s: wanted the same rank", term_text(im, index), term_text(im, data));
+    return element_places(im, data, term_value(im, checked_index(im, node, index, data->shape[axis])), axis);
+}
+
+void import_GatherElements(Import *im, const OnnxNode *node)
+{
+    Term *data = input_term(im, node, 0);
+    int axis = normal_axis(im, node, attr_int(node, "axis", 0), data->rank);
+    Value *place = elements_index(im, node, data, axis);
+    output(im, node, 0, b_gather(im->graph, flat(im, term_value(im, data)), place, 0));
+}
+
+/* Of GatherND: (.., k) indices as places among the first batch + k axes of data, seen as one. */
+static Value *nd_places(Import *im, const OnnxNode *node, const Term *data, int batch, int64_t *k)
+{
+    Graph *g = im->graph;
+    Term *index = input_term(im, node, 1);
+    if (index->rank < 1 || !expr_is_int(index->shape[index->rank - 1], k) || *k < 1 || batch + *k > data->rank ||
+        batch >= index->rank)
+        import_error(im, node, "indices %s, batch_dims %d, data %s: wanted a last dim from 1 to the rank of data",
+                     term_text(im, index), batch, term_text(im, data));
+    int rank = index->rank - 1;
+    Value *all = b_cast(g, term_value(im, index), DTYPE_i64), *place = NULL;
+    Expr *step = number(im, 1);
+    for (int i = (int)*k - 1; i >= 0; i--) {
+        Value *one = b_squeeze(g, b_slice_axis(g, all, rank, number(im, i), number(im, 1)), rank);
+        place = advance(im, place, normal_index(im, one, data->shape[batch + i]), step);
+        step = expr_mul(im->symbols, step, data->shape[batch + i]);
+    }
+    for (int i = batch - 1; i >= 0; i--) {
+        place = advance(im, place, b_iota(g, DTYPE_i64, i, rank, place->shape), step);
+        step = expr_mul(im->symbols, step, data->shape[i]);
+    }
+    return place;
+}
+
+/* Data with its first n axes seen as one. */
+static Value *leading_as_one(Import *im, Value *v, int n)
+{
+    Expr *shape[MOST_AXES];
+    shape[0] = expr_product(im->symbols, v->shape, n);
+    for (int i = n; i < v->rank; i++) shape[i - n + 1] = v->shape[i];
+    return b_reshape(im->graph, v, v->rank - n + 1, shape);
+}
+
+/* Known elements gathered by known indices. */
+static bool gather_nd_content(Import *im, const OnnxNode *node, const Term *data, int batch)
+{
+    const Term *index = input_term(im, node, 1);
+    int64_t n = term_count(index), dims[MOST_AXES], stride[MOST_AXES], k,
+            *known = NEW_ARRAY(im->arena, int64_t, (n > 0 ? n : 0) + 1);
+    if (batch || !data->content || !index->content || !all_ints(index->content, (int)n, known)) return false;
+    if (index->rank < 1 || !expr_is_int(index->shape[index->rank - 1], &k) || k < 1 || k > data->rank) return false;
+    term_dims(data, dims);
+    row_major(dims, data->rank, stride);
+    int64_t piece = stride[k - 1], rows = n / k;
+    if (rows * piece > TERM_CONTENT_MAX) return false;
+    Expr **content = NEW_ARRAY(im->arena, Expr *, rows * piece + 1), *shape[2 * MOST_AXES];
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t from = 0;
+        for (int64_t i = 0; i < k; i++) {
+            int64_t at = known[r * k + i] + (known[r * k + i] < 0 ? dims[i] : 0);
+            if (at < 0 || at >= dims[i]) return false;
+            from += at * stride[i];
+        }
+        for (int64_t i = 0; i < piece; i++) content[r * piece + i] = data->content[from + i];
+    }
+    int rank = 0;
+    for (int i = 0; i + 1 < index->rank; i++) shape[rank++] = index->shape[i];
+    for (int i = (int)k; i < data->rank; i++) shape[rank++] = data->shape[i];
+    output_content(im, node, 0, data->dtype, rank, shape, content);
+    return true;
+}
+
+void import_GatherND(Import *im, const OnnxNode *node)
+{
+    Term *data = input_term(im, node, 0);
+    int64_t k;
+    int batch = (int)attr_int(node, "batch_dims", 0);
+    if (gather_nd_content(im, node, data, batch)) return;
+    Value *place = nd_places(im, node, data, batch, &k);
+    output(im, node, 0, b_gather(im->graph, leading_as_one(im, term_value(im, data), batch + (int)k), place, 0));
+}
+
+/* ---- scatters ---- */
+static const char *scatter_mode(Import *im, const OnnxNode *node)
+{
+    const char *reduction = attr_string(node, "reduction", "none");
+    static const char *const modes[] = {"add", "mul", "max", "min"};
+    if (strcmp(reduction, "none") == 0) return "set";
+    for (int i = 0; i < 4; i++)
+        if (strcmp(reduction, modes[i]) == 0) return modes[i];
+    import_error(im, node, "reduction is \"%s\"; wanted none, add, mul, max or min", reduction);
+}
+
+static Value *scatter_updates(Import *im, const OnnxNode *node, const Term *data)
+{
+    Value *updates = input(im, node, 2);
+    if (updates->dtype != data->dtype)
+        import_error(im, node, "updates %s for data %s: wanted one element type", type_text(im, updates), term_text(im, data));
+    return updates;
+}
+
+void import_ScatterElements(Import *im, const OnnxNode *node)
+{
+    Graph *g = im->graph;
+    Term *data = input_term(im, node, 0);
+    int axis = normal_axis(im, node, attr_int(node, "axis", 0), data->rank);
+    Value *place = elements_index(im, node, data, axis), *updates = scatter_updates(im, node, data), *base = term_value(im, data);
+    if (updates->rank != place->rank)
+        import_error(im, node, "updates %s for indices of rank %d: wanted the same shape", type_text(im, updates), place->rank);
+    Value *v = b_scatter(g, flat(im, base), flat(im, place), flat(im, updates), 0, scatter_mode(im, node));
+    output(im, node, 0, b_reshape(g, v, base->rank, base->shape));
+}
+
+void import_ScatterND(Import *im, const OnnxNode *node)
+{
+    Graph *g = im->graph;
+    Term *data = input_term(im, node, 0);
+    int64_t k;
+    Value *place = nd_places(im, node, data, 0, &k), *updates = scatter_updates(im, node, data), *base = term_value(im, data);
+    if (updates->rank != place->rank + data->rank - (int)k)
+        import_error(im, node, "updates %s do not fit: data is %s, indices name %lld of its axes", type_text(im, updates),
+                     term_text(im, data), (long long)k);
+    Value *v = b_scatter(g, leading_as_one(im, base, (int)k), place, updates, 0, scatter_mode(im, node));
+    output(im, node, 0, b_reshape(g, v, base->rank, base->shape));
+}
+
+/* Writes update at write_indices along axis of a cache, one place a batch row; circular wraps around (opset 24). */
+void import_TensorScatter(Import *im, const OnnxNode *node)
+{
+    Graph *g = im->graph;
+    Term *data = input_term(im, node, 0);
+    Value *past = term_value(im, data), *updates = input(im, node, 1);
+    int axis = normal_axis(im, node, attr_int(node, "axis", -2), data->rank);
+    const char *mode = attr_string(node, "mode", "linear");
+    if (updates->rank != past->rank || axis == 0)
+        import_error(im, node, "updates %s for %s along axis %d: wanted the same rank, and axis 0 for the batch",
+                     type_text(im, updates), type_text(im, past), axis);
+    Value *at = b_iota(g, DTYPE_i64, axis, updates->rank, updates->shape);
+    if (has_input(node, 2)) {
+        const int64_t batch[] = {0};
+        Value *start = b_cast(g, input(im, node, 2), DTYPE_i64);
+        at = b_add(g, at, b_broadcast(g, start, batch, updates->rank, updates->shape));
+    }
+    if (strcmp(mode, "circular") == 0) at = b_binary(g, OP_mod, at, b_dim(g, past->shape[axis]));
+    Value *v = b_scatter(g, flat(im, past), flat(im, element_places(im, data, at, axis)), flat(im, updates), 0, "set");
+    output(im, node, 0, b_reshape(g, v, past->rank, past->shape));
+}
+
+/* ---- OneHot ---- */
+void import_OneHot(Import *im, const OnnxNode *node)
+{
+    Graph *g = im->graph;
+    Value *index = b_cast(g, input(im, node, 0), DTYPE_i64), *values = input(im, node, 2);
+    Expr *depth = scalar_expr(im, input_term(im, node, 1));
+    if (!depth)
+        import_error(im, node, "depth (\"%s\") is computed from data; it must follow from constants and the sizes of inputs",
+                     node->inputs[1]);
+    int rank = index->rank + 1, axis = normal_axis(im, node, attr_int(node, "axis", -1), rank);
+    Expr *shape[MOST_AXES];
+    for (int i = 0; i < rank; i++) shape[i] = i == axis ? depth : index->shape[i < axis ? i : i - 1];
+    Value *hot =
+        b_binary(g, OP_eq, b_expand_dims(g, normal_index(im, index, depth), axis), b_iota(g, DTYPE_i64, axis, rank, shape));
+    Value *off = gathered_row(im, values, number(im, 0), 0), *on = gathered_row(im, values, number(im, 1), 0);
+    output(im, node, 0, b_select(g, hot, on, off));
+}
+
+/* ---- sizes known late ---- */
+static const char *late_hint(const OnnxNode *node)
+{
+    return node->outputs[0];
+}
+
+void import_NonZero(Import *im, const OnnxNode *node)
+{
+    Term *t = input_term(im, node, 0);
+    if (t->rank == 0) t = reshape_term(im, t, 1, (Expr *[]){number(im, 1)});
+    output(im, node, 0, b_nonzero(im->graph, term_value(im, t), late_hint(node)));
+}
+
+/* Indices of what condition keeps, as a vector: known ones, or late. */
+static Value *kept_indices(Import *im, const OnnxNode *node, Term *condition)
+{
+    Graph *g = im->graph;
+    int64_t n = term_count(condition), *known = NEW_ARRAY(im->arena, int64_t, (n > 0 ? n : 0) + 1), kept = 0;
+    if (condition->content && all_ints(condition->content, (int)n, known)) {
+        for (int64_t i = 0; i < n; i++)
+            if (known[i]) known[kept++] = i;
+        return b_constant(g, DTYPE_i64, 1, &kept, known);
+    }
+    Value *places = b_nonzero(g, term_value(im, condition), late_hint(node));
+    return b_reshape(g, places, 1, &places->shape[1]);
+}
+
+void import_Compress(Import *im, const OnnxNode *node)
+{
+    Term *condition = input_term(im, node, 1);
+    Value *x = input(im, node, 0);
+    if (condition->rank != 1) import_error(im, node, "condition is %s; wanted rank 1", term_text(im, condition));
+    bool by_axis = attr_has(node, "axis");
+    int axis = by_axis ? normal_axis(im, node, attr_int(node, "axis", 0), x->rank) : 0;
+    output(im, node, 0, b_gather(im->graph, by_axis ? x : flat(im, x), kept_indices(im, node, condition), axis));
+}
+
+void import_Unique(Import *im, const OnnxNode *node)
+{
+    Value *x = input(im, node, 0);
+    if (attr_has(node, "axis") && x->rank != 1)
+        import_error(im, node, "Unique along an axis of %s; wanted rank 1, or no axis", type_text(im, x));
+    Op *op = b_unique(im->graph, flat(im, x), attr_int(node, "sorted", 1), late_hint(node));
+    for (int i = 0; i < 4; i++) output(im, node, i, op->out[i]);
+}

@@ -1,0 +1,159 @@
+/* Sizes that models compute in floats, Floor(Mul(Cast(height), 0.5)): followed back from a value to the expression it is, as a
+ * fraction of an integer expression.  Exact where floats are: sizes below 2^24, halves, quarters, whole factors. */
+#include "onnx/terms.h"
+#include <math.h>
+
+typedef struct Fraction {
+    Expr *over; /* NULL: not known */
+    int64_t under;
+} Fraction;
+static const Fraction unknown = {NULL, 1};
+
+/* 0.75 = 3/4; only what a float holds exactly with a small power of two below. */
+static Fraction fraction_of(Import *im, double d)
+{
+    for (int64_t under = 1; under <= 1024; under *= 2)
+        if (d * (double)under == floor(d * (double)under) && fabs(d * (double)under) < 1e15)
+            return (Fraction){number(im, (int64_t)(d * (double)under)), under};
+    return unknown;
+}
+
+static Fraction reduced(Import *im, Expr *over, int64_t under)
+{
+    Expr *whole = expr_divide_exactly(im->symbols, over, number(im, under));
+    return whole ? (Fraction){whole, 1} : (Fraction){over, under};
+}
+
+static Fraction combined(Import *im, OpKind kind, Fraction a, Fraction b)
+{
+    Symbols *s = im->symbols;
+    int64_t known;
+    if (!a.over || !b.over || a.under > 1 << 20 || b.under > 1 << 20) return unknown;
+    Expr *ab = expr_mul(s, a.over, number(im, b.under)), *ba = expr_mul(s, b.over, number(im, a.under));
+    switch (kind) {
+    case OP_add: return reduced(im, expr_add(s, ab, ba), a.under * b.under);
+    case OP_sub: return reduced(im, expr_sub(s, ab, ba), a.under * b.under);
+    case OP_mul: return reduced(im, expr_mul(s, a.over, b.over), a.under * b.under);
+    case OP_div: { /* by a plain number that is a power of two, or exactly */
+        if (!expr_is_int(ba, &known) || known <= 0) {
+            Expr *exact = expr_is(ba, 0) ? NULL : expr_divide_exactly(s, ab, ba);
+            return exact ? (Fraction){exact, 1} : unknown;
+        }
+        if (known & (known - 1)) {
+            Expr *exact = expr_divide_exactly(s, ab, ba);
+            return exact ? (Fraction){exact, 1} : unknown;
+        }
+        return reduced(im, ab, known);
+    }
+    default: return unknown;
+    }
+}
+
+static Fraction trace(Import *im, const Value *v, int64_t i);
+
+static Fraction trace_view(Import *im, const Op *op, int64_t i)
+{
+    const Value *from = op->in[0];
+    int64_t count;
+    if (expr_is_int(value_count(im->graph, from), &count) && count == 1) return trace(im, from, 0);
+    return op->kind == OP_reshape ? trace(im, from, i) : unknown;
+}
+
+static Fraction trace_concat(Import *im, const Op *op, int64_t i)
+{
+    if (op->out[0]->rank != 1) return unknown;
+    for (int p = 0; p < op->n_in; p++) {
+        int64_t n;
+        if (!expr_is_int(op->in[p]->shape[0], &n)) return unknown;
+        if (i < n) return trace(im, op->in[p], i);
+        i -= n;
+    }
+    return unknown;
+}
+
+static Fraction trace_slice(Import *im, const Op *op, int64_t i)
+{
+    int64_t start;
+    if (op->out[0]->rank != 1 || !expr_is_int(op_exprs(op, ATTR_start, NULL)[0], &start)) return unknown;
+    return trace(im, op->in[0], start + i * op_ints(op, ATTR_step, NULL)[0]);
+}
+
+static Fraction rounded(Import *im, OpKind kind, Fraction f)
+{
+    if (!f.over || f.under == 1) return f;
+    Expr *under = number(im, f.under);
+    if (kind == OP_floor) return (Fraction){expr_floordiv(im->symbols, f.over, under), 1};
+    if (kind == OP_ceil) return (Fraction){expr_ceildiv(im->symbols, f.over, under), 1};
+    return unknown;
+}
+
+/* Element i of v, row-major. */
+static Fraction trace(Import *im, const Value *v, int64_t i)
+{
+    const Op *op = v->def;
+    double d;
+    if (v->origin == FROM_WEIGHT && v->rank == 0 && v->tensor->data && v->dtype == DTYPE_f32)
+        return fraction_of(im, *(const float *)v->tensor->data);
+    if (!op) return unknown;
+    switch (op->kind) {
+    case OP_constant:
+        return value_is_scalar_constant(v, &d) ? fraction_of(im, d)
+               : v->dtype == DTYPE_i64         ? (Fraction){number(im, ((const int64_t *)op_attr(op, ATTR_data)->data)[i]), 1}
+               : v->dtype == DTYPE_f32         ? fraction_of(im, ((const float *)op_attr(op, ATTR_data)->data)[i])
+                                               : unknown;
+    case OP_dims: return (Fraction){op_exprs(op, ATTR_content, NULL)[i], 1};
+    case OP_cast:
+        if (dtype_is_float(v->dtype) || !dtype_is_float(op->in[0]->dtype))
+            return v->dtype == DTYPE_bool ? unknown : trace(im, op->in[0], i);
+        return unknown;
+    case OP_reshape:
+    case OP_broadcast: return trace_view(im, op, i);
+    case OP_concat: return trace_concat(im, op, i);
+    case OP_slice: return trace_slice(im, op, i);
+    case OP_floor:
+    case OP_ceil: return rounded(im, op->kind, trace(im, op->in[0], i));
+    case OP_add:
+    case OP_sub:
+    case OP_mul:
+    case OP_div: {
+        if (!dtype_is_float(v->dtype)) return unknown;
+        Fraction a = trace(im, op->in[0], i);
+        return a.over ? combined(im, op->kind, a, trace(im, op->in[1], i)) : unknown;
+    }
+    default: return unknown;
+    }
+}
+
+Expr *scalar_expr(Import *im, const Term *t)
+{
+    if (term_count(t) != 1) return NULL;
+    if (t->content) return t->content[0];
+    if (t->tensor && t->tensor->data && dtype_is_float(t->dtype)) {
+        Fraction f = fraction_of(im, tensor_number(t->tensor, 0));
+        return f.under == 1 ? f.over : NULL;
+    }
+    if (!t->value) return NULL;
+    Fraction f = trace(im, t->value, 0);
+    return f.under == 1 ? f.over : NULL;
+}
+
+Term *whole_elements(Import *im, const Term *t, Dtype dtype)
+{
+    int64_t n = term_count(t);
+    if (n < 0 || n > 64) return NULL;
+    Expr **content = NEW_ARRAY(im->arena, Expr *, n + 1);
+    for (int64_t i = 0; i < n; i++) {
+        Fraction f = unknown;
+        if (t->tensor && t->tensor->data) {
+            double d = tensor_number(t->tensor, i);
+            if (fabs(d) < 1e15) f = (Fraction){number(im, dtype == DTYPE_bool ? d != 0 : (int64_t)d), 1};
+        } else if (t->value && dtype != DTYPE_bool) {
+            f = trace(im, t->value, i);
+            if (f.over && f.under > 1) /* a Cast truncates: floor where it is certainly >= 0 */
+                f = expr_at_least(im->symbols, f.over, number(im, 0)) ? rounded(im, OP_floor, f) : unknown;
+        }
+        content[i] = content_element(im, dtype, f.over);
+        if (!content[i]) return NULL;
+    }
+    return term_of_content(im, dtype, t->rank, t->shape, content);
+}
