@@ -13,10 +13,10 @@
 #include "support/diag.h"
 
 typedef struct Backward {
-    Graph *g;          /* the graph that is extended */
-    int values;        /* the forward pass has the value ids below this */
-    bool *wanted;      /* by value id: leads from something that wants a gradient */
-    Value **gradient;  /* by value id: the sum of what was added so far, NULL for nothing */
+    Graph *g;         /* the graph that is extended */
+    int values;       /* the forward pass has the value ids below this */
+    bool *wanted;     /* by value id: leads from something that wants a gradient */
+    Value **gradient; /* by value id: the sum of what was added so far, NULL for nothing */
 } Backward;
 
 /* Nothing is wanted and nothing has a gradient yet: the caller marks what is to be differentiated with respect to. */
@@ -31,9 +31,12 @@ Value *backward_of(const Backward *b, const Value *v); /* NULL where nothing rea
 /* Adds to v's gradient, which has v's shape and dtype; forgets it where v does not want one. */
 void backward_add(Backward *b, const Value *v, Value *gradient);
 
-/* Which values of a region's body want a gradient, by id; operand_wanted is by operand of op.  For gradient_region.c and marking. */
+/* Which values of a region's body want a gradient, by id; operand_wanted is by operand of op.  For gradient_region.c and marking.
+ */
 bool *region_wanted(const Op *op, Graph *body, const bool *operand_wanted);
 
+/* Sums g over what broadcast along axes added to x (ops.def, broadcast), so that it has x's shape. */
+Value *sum_broadcast(Graph *graph, Value *g, const Value *x, const int64_t *axes);
 Value *zeros_like(Graph *g, const Value *v); /* the shape of v, all 0 */
 
 /* Along one axis, position by position: result[.., j, ..] = a[.., index[.., j, ..], ..]; index has a's rank. */
@@ -44,11 +47,12 @@ Value *put_along(Graph *g, Value *updates, Value *index, int axis, Expr *const *
 #define OP(name, class, operands, results, attributes, text) void gradient_##name(Backward *b, Op *op);
 #include "ir/ops.def"
 
-/* The row of an operation through which no gradient flows: its results are integers, or piecewise constant, or it has no operand. */
-#define NO_GRADIENT(name)                                                                                                            \
-    void gradient_##name(Backward *b, Op *op)                                                                                        \
-    {                                                                                                                                \
-        (void)b;                                                                                                                     \
-        (void)op;                                                                                                                    \
+/* The row of an operation through which no gradient flows: its results are integers, or piecewise constant, or it has no operand.
+ */
+#define NO_GRADIENT(name)                                                                                                          \
+    void gradient_##name(Backward *b, Op *op)                                                                                      \
+    {                                                                                                                              \
+        (void)b;                                                                                                                   \
+        (void)op;                                                                                                                  \
     }
 #endif

@@ -50,18 +50,21 @@ void gradient_top_k(Backward *b, Op *op)
 }
 
 /* ---- views ---- */
-void gradient_broadcast(Backward *b, Op *op)
+Value *sum_broadcast(Graph *graph, Value *g, const Value *x, const int64_t *axes)
 {
-    Value *x = op->in[0], *y = op->out[0];
-    const int64_t *axes = op_ints(op, ATTR_axes, NULL);
     int64_t summed[MOST_AXES];
     int n = 0;
-    for (int i = 0, next = 0; i < y->rank; i++) {
+    for (int i = 0, next = 0; i < g->rank; i++) {
         bool is_of_x = next < x->rank && axes[next] == i;
-        if (!is_of_x || (expr_is(x->shape[next], 1) && !expr_is(y->shape[i], 1))) summed[n++] = i;
+        if (!is_of_x || (expr_is(x->shape[next], 1) && !expr_is(g->shape[i], 1))) summed[n++] = i;
         next += is_of_x;
     }
-    backward_add(b, x, b_reshape(b->g, b_reduce(b->g, OP_reduce_sum, backward_of(b, y), summed, n), x->rank, x->shape));
+    return b_reshape(graph, b_reduce(graph, OP_reduce_sum, g, summed, n), x->rank, x->shape);
+}
+
+void gradient_broadcast(Backward *b, Op *op)
+{
+    backward_add(b, op->in[0], sum_broadcast(b->g, backward_of(b, op->out[0]), op->in[0], op_ints(op, ATTR_axes, NULL)));
 }
 
 void gradient_reshape(Backward *b, Op *op)

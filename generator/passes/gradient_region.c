@@ -9,7 +9,8 @@
  *     dz   = (dh + dy[t]) * (1 - tanh(..)^2)  backward, carries dh = dot(dz, R'), stacks dz, which is also the gradient of x[t]
  *     dR   = dot(all h[t-1]', all dz)         once, over time and batch together
  *
- * The last line is for a constant that is only ever the right operand of a dot; any other is summed step by step. */
+ * The last line is for a constant that only ever is the right operand of a dot, or is broadcast: a bias.  Any other is summed step
+ * by step. */
 #include "passes/gradient.h"
 
 /* ---- what is wanted inside a body ---- */
@@ -62,10 +63,13 @@ typedef struct {
     Values inside, outside; /* parameters of the new body, and the operands that feed them */
 } Operands;
 
+/* What becomes of a stacked result: the gradient of a slice as it is, or, reduced over time, that of a constant. */
 typedef struct {
-    Value *left, *right; /* the left operands of all steps, (time, m, k); the constant outside */
-    bool trans_b;
-} LateDot;
+    int stacked;       /* which result */
+    Value *to;         /* operand of the forward scan */
+    const Op *through; /* the dot or broadcast by which a constant entered; NULL for a slice */
+    Value *left;       /* of a dot: its left operands of all steps, (time, m, k) */
+} Use;
 
 typedef struct {
     Backward *outer, inner; /* inner.g: the new body, a copy of the forward body that grows */
@@ -80,9 +84,9 @@ typedef struct {
     int carries, slices;
     Expr *length;
     Operands carry, slice, constant;
-    Values carry_out, stacked_out;     /* results of the new body */
-    VEC(Value *) carry_to, stacked_to; /* operands of the forward scan whose gradients they are; NULL for those of dots */
-    VEC(LateDot) dots; /* those that get their right operand's gradient after the loop, in the order of their NULLs */
+    Values carry_out, stacked_out; /* results of the new body */
+    VEC(Value *) carry_to;         /* operands of the forward scan whose gradients they are */
+    VEC(Use) uses;
 } ScanGradient;
 
 static Value *body_input(const ScanGradient *s, int i)
@@ -108,6 +112,8 @@ static ScanGradient scan_begin(Backward *outer, Op *op)
     s.inner.wanted = wanted_inside(outer, op, body);
     s.late = NEW_ARRAY(arena, bool, op->n_in + 1);
     s.n_forward = body->ops.n;
+    body->source = op->source;
+    body->role = "gradient";
     s.n_out = NEW_ARRAY(arena, int, s.n_forward + 1);
     for (int i = 0; i < s.n_forward; i++) s.n_out[i] = body->ops.at[i]->n_out;
     s.original = NEW_ARRAY(arena, Value *, body->next_value + 1);
@@ -165,25 +171,26 @@ static void scan_seed(ScanGradient *s)
     }
 }
 
-/* Whether a constant is used as a matrix that rows are multiplied by, and in no other way. */
-static bool only_multiplies(const Graph *body, const Value *constant)
+/* Whether a constant only ever enters as a matrix that rows are multiplied by, or by being broadcast. */
+static bool sums_afterwards(const Graph *body, const Value *constant)
 {
     for (int i = 0; i < body->outputs.n; i++)
         if (body->outputs.at[i] == constant) return false;
     for (int i = 0; i < constant->users.n; i++) {
         const Op *user = constant->users.at[i];
-        if (user->kind != OP_dot || user->in[1] != constant || user->in[0] == constant) return false;
-        if (constant->rank != 2 || op_int(user, ATTR_trans_a)) return false;
+        bool multiplies = user->kind == OP_dot && user->in[1] == constant && user->in[0] != constant && constant->rank == 2 &&
+                          !op_int(user, ATTR_trans_a);
+        if (!multiplies && user->kind != OP_broadcast) return false;
     }
     return true;
 }
 
-/* Constants that need no sum in the loop: one that only multiplies wants nothing inside any more. */
-static void defer_dots(ScanGradient *s)
+/* Constants that need no sum in the loop want nothing inside any more. */
+static void defer_constants(ScanGradient *s)
 {
     for (int i = s->carries + s->slices; i < s->op->n_in; i++) {
         const Value *constant = body_input(s, i);
-        s->late[i] = backward_wants(&s->inner, constant) && only_multiplies(s->inner.g, constant);
+        s->late[i] = backward_wants(&s->inner, constant) && sums_afterwards(s->inner.g, constant);
         if (s->late[i]) s->inner.wanted[constant->id] = false;
     }
 }
@@ -194,23 +201,23 @@ static void give_carry(ScanGradient *s, Value *out, Value *to)
     vec_push(s->outer->g->arena, &s->carry_to, to);
 }
 
-static void give_stacked(ScanGradient *s, Value *out, Value *to)
+static void give_stacked(ScanGradient *s, Value *out, Use use)
 {
-    vec_push(s->outer->g->arena, &s->stacked_out, out);
-    vec_push(s->outer->g->arena, &s->stacked_to, to);
+    while (use.stacked < s->stacked_out.n && s->stacked_out.at[use.stacked] != out) use.stacked++;
+    if (use.stacked == s->stacked_out.n) vec_push(s->outer->g->arena, &s->stacked_out, out);
+    vec_push(s->outer->g->arena, &s->uses, use);
 }
 
-/* The gradients of the dots that a late constant multiplies are stacked. */
-static void give_dots(ScanGradient *s, int i)
+/* A late constant, operand i: the gradients of what it is multiplied or broadcast into are stacked. */
+static void give_late(ScanGradient *s, int i)
 {
     const Value *constant = body_input(s, i);
     for (int k = 0; k < constant->users.n; k++) {
-        const Op *dot = constant->users.at[k];
-        Value *g = dot->out[0]->id < s->inner.values ? backward_of(&s->inner, dot->out[0]) : NULL;
-        if (!g) continue; /* nothing reached it, or a rule made it */
-        LateDot late = {stash(s, dot->in[0]), s->op->in[i], op_int(dot, ATTR_trans_b)};
-        vec_push(s->outer->g->arena, &s->dots, late);
-        give_stacked(s, g, NULL);
+        const Op *user = constant->users.at[k];
+        Value *g = backward_of(&s->inner, user->out[0]); /* NULL too where a rule made this user */
+        if (!g) continue;
+        Value *left = user->kind == OP_dot ? stash(s, user->in[0]) : NULL;
+        give_stacked(s, g, (Use){0, s->op->in[i], user, left});
     }
 }
 
@@ -219,12 +226,12 @@ static void scan_results(ScanGradient *s)
     Graph *body = s->inner.g;
     for (int i = 0; i < s->op->n_in; i++) {
         Value *in = body_input(s, i), *g = backward_of(&s->inner, in);
-        if (s->late[i]) give_dots(s, i);
+        if (s->late[i]) give_late(s, i);
         if (!backward_wants(&s->inner, in)) continue;
         if (i < s->carries) {
             give_carry(s, or_zeros(body, g, in), s->op->in[i]);
         } else if (g && i < s->carries + s->slices) {
-            give_stacked(s, g, s->op->in[i]);
+            give_stacked(s, g, (Use){.to = s->op->in[i]});
         } else if (g) {
             Value *sum = parameter(body, "sum", i, in);
             feed(s, &s->carry, sum, zeros_like(s->outer->g, s->op->in[i]));
@@ -308,34 +315,43 @@ static Op *scan_backward(ScanGradient *s)
 }
 
 /* dR of y = dot(a, R), or of dot(a, R'), over all steps at once: rows are time and batch together. */
-static Value *dot_over_time(Graph *graph, const LateDot *dot, Value *g)
+static Value *dot_over_time(Graph *graph, const Use *use, Value *g)
 {
-    Value *a = dot->left;
+    Value *a = use->left;
     Expr *rows = expr_mul(graph->symbols, a->shape[0], a->shape[1]);
     Expr *of_a[] = {rows, a->shape[2]}, *of_g[] = {rows, g->shape[2]};
     a = b_reshape(graph, a, 2, of_a);
     g = b_reshape(graph, g, 2, of_g);
-    return dot->trans_b ? b_dot(graph, g, a, true, false) : b_dot(graph, a, g, true, false);
+    return op_int(use->through, ATTR_trans_b) ? b_dot(graph, g, a, true, false) : b_dot(graph, a, g, true, false);
+}
+
+/* The sum over time and over what broadcasting added; g is (time, ..). */
+static Value *sum_over_time(Graph *graph, const Use *use, Value *g)
+{
+    int n;
+    const int64_t *axes = op_ints(use->through, ATTR_axes, &n);
+    int64_t *behind_time = NEW_ARRAY(graph->arena, int64_t, n + 1);
+    for (int i = 0; i < n; i++) behind_time[i] = axes[i] + 1;
+    return sum_broadcast(graph, g, use->to, behind_time);
 }
 
 static void scan_distribute(const ScanGradient *s, const Op *back)
 {
-    int carries = s->carry_to.n, dots = 0;
+    Graph *graph = s->outer->g;
+    int carries = s->carry_to.n;
     for (int i = 0; i < carries; i++) backward_add(s->outer, s->carry_to.at[i], back->out[i]);
-    for (int i = 0; i < s->stacked_to.n; i++) {
-        Value *g = back->out[carries + i], *to = s->stacked_to.at[i];
-        const LateDot *dot = to ? NULL : &s->dots.at[dots++];
-        if (to)
-            backward_add(s->outer, to, g);
-        else
-            backward_add(s->outer, dot->right, dot_over_time(s->outer->g, dot, g));
+    for (int i = 0; i < s->uses.n; i++) {
+        const Use *use = &s->uses.at[i];
+        Value *g = back->out[carries + use->stacked];
+        if (use->through) g = use->left ? dot_over_time(graph, use, g) : sum_over_time(graph, use, g);
+        backward_add(s->outer, use->to, g);
     }
 }
 
 void gradient_scan(Backward *b, Op *op)
 {
     ScanGradient s = scan_begin(b, op);
-    defer_dots(&s);
+    defer_constants(&s);
     scan_seed(&s);
     backward_run(&s.inner, s.n_forward);
     scan_results(&s);
@@ -350,6 +366,8 @@ void gradient_scan(Backward *b, Op *op)
 static Graph *branch_body(const Backward *b, const Op *op, Graph *forward)
 {
     Graph *body = graph_clone(forward, "gradient", NULL);
+    body->source = op->source;
+    body->role = "gradient";
     Backward inner = backward_new(body);
     int n_forward = body->ops.n, captures = op->n_in - 1;
     inner.wanted = wanted_inside(b, op, body);
