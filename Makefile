@@ -26,15 +26,26 @@ SOURCES := $(wildcard generator/*.c generator/*/*.c)
 OBJECTS := $(patsubst generator/%.c,$(OBJ)/%.o,$(SOURCES)) $(OBJ)/onnx.pb-c.o $(OBJ)/embedded.o
 LIBRARY := $(filter-out $(OBJ)/main.o $(OBJ)/options.o,$(OBJECTS))
 
-.PHONY: all check-tools clean install uninstall
+.PHONY: all check-tools tools demo clean install uninstall
 all: $(BIN)
 
 # ---- what must be there ----
+# Debian's and Ubuntu's packages: to build, to run what is generated, to test.
+PACKAGES := gcc g++ make protobuf-c-compiler libprotobuf-c-dev libcjson-dev libzip-dev libopenblas-openmp-dev libcmocka-dev cmake python3
+
 check-tools:
 	@missing=; \
 	command -v protoc-c >/dev/null || missing="$$missing protobuf-c-compiler"; \
 	echo '#include <protobuf-c/protobuf-c.h>' | $(CC) -E - >/dev/null 2>&1 || missing="$$missing libprotobuf-c-dev"; \
-	if [ -n "$$missing" ]; then echo "disc-gen needs:$$missing"; echo "  apt-get install$$missing"; exit 1; fi
+	if [ -n "$$missing" ]; then echo "disc-gen needs:$$missing; make tools installs all it needs, or: apt-get install$$missing"; exit 1; fi
+
+# Installs what is missing, saying so; without root it prints the line to run.
+tools:
+	@missing=; for p in $(PACKAGES); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'install ok' || missing="$$missing $$p"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	root=; if [ "$$(id -u)" != 0 ]; then root="sudo -n"; $$root true 2>/dev/null || { echo "Missing packages. Run:"; echo "  sudo apt-get install$$missing"; exit 1; }; fi; \
+	echo "Installing$$missing"; \
+	$$root apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$root apt-get install -y -qq --no-install-recommends $$missing >/dev/null
 
 $(GEN)/onnx.pb-c.c $(GEN)/onnx.pb-c.h &: generator/onnx/onnx.proto | check-tools
 	@mkdir -p $(GEN)
