@@ -29,6 +29,7 @@ typedef struct {
     Symbols *s;
     int budget;          /* steps left */
     bool keep_quotients; /* as variables of their own */
+    bool any_last;       /* extrema of which one branch is enough come after those where all must agree */
 } Search;
 
 static int64_t best_of(int64_t a, int64_t b)
@@ -318,7 +319,7 @@ static Atom *next_atom(const Search *q, const Poly *p, int *way)
             bool bounded = !extremum && !quotient && uppers_of(q->s, atom, unused) > 0;
             if (!extremum && !quotient && !bounded) continue;
             int to = direction(q->s, p, atom);
-            int rank = extremum ? (any_will_do(atom, to) ? 5 : to ? 4 : 1) : quotient ? 2 : to < 0 ? 3 : 0;
+            int rank = extremum ? (!to ? 1 : any_will_do(atom, to) != q->any_last ? 5 : 4) : quotient ? 2 : to < 0 ? 3 : 0;
             if (rank <= best_rank) continue;
             best = atom;
             best_rank = rank;
@@ -387,14 +388,28 @@ static int64_t lower(Search *q, const Poly *p, Wide denominator)
     return best_of(by_terms, out);
 }
 
+static bool has_extremum(const Poly *p)
+{
+    for (int i = 0; i < p->n; i++)
+        for (int k = 0; k < p->term[i].mono->degree; k++) {
+            AtomKind kind = p->term[i].mono->atom[k]->kind;
+            if (kind == ATOM_MIN || kind == ATOM_MAX) return true;
+        }
+    return false;
+}
+
+static int64_t lower_one_way(Symbols *s, const Poly *p, bool keep_quotients, bool any_last)
+{
+    Search q = {.s = s, .budget = BUDGET, .keep_quotients = keep_quotients, .any_last = any_last};
+    return lower(&q, p, 1);
+}
+
 int64_t search_lower(Symbols *s, const Expr *e, bool negated)
 {
     Poly p;
     if (!poly_of(&p, e, negated)) return -BOUND_LIMIT;
-    Search q = {.s = s, .budget = BUDGET};
-    int64_t by_remainders = lower(&q, &p, 1);
-    q = (Search){.s = s, .budget = BUDGET, .keep_quotients = true};
-    return best_of(by_remainders, lower(&q, &p, 1));
+    int64_t out = best_of(lower_one_way(s, &p, false, false), lower_one_way(s, &p, true, false));
+    return has_extremum(&p) ? best_of(out, lower_one_way(s, &p, false, true)) : out;
 }
 
 /* ---- points ---- */

@@ -339,7 +339,10 @@ static void check_round_trip(World *w, Expr *e)
 {
     e = expr_canonical(w->s, e);
     Expr *again = expr_parse(w->s, expr_text(w->arena, e));
-    if (again != e) wrong(w, "printed and parsed", e, again, NULL, 1, 0);
+    bool divisors = false; /* z - 3*(z//3) is printed z % 3, and that is 0 where z is known to be divisible by 3 */
+    for (int v = 0; v < w->n_symbols; v++) divisors |= w->divisor[v] > 1;
+    if (again != e && !(divisors && again && expr_always_equal(w->s, e, again)))
+        wrong(w, "printed and parsed", e, again, NULL, 1, 0);
     count.round_trips++;
 }
 
