@@ -62,8 +62,16 @@ static Expr *negative(Parser *p, Expr *e)
     return checked(p, try_mul(p->s, e, expr_int(p->s, -1)));
 }
 
+static int degree_of(const Expr *e)
+{
+    return e->n ? e->term[0].mono->degree : 0;
+}
+
+/* Products that no shape has, such as (a + b + c)**16 * (d + e + f)**16, are no expressions. */
 static Expr *times(Parser *p, Expr *a, Expr *b)
 {
+    enum { HIGHEST_DEGREE = 32, MOST_TERMS = 1024 };
+    if (degree_of(a) + degree_of(b) > HIGHEST_DEGREE || a->n * b->n > MOST_TERMS) return failure(p).num;
     return checked(p, try_mul(p->s, a, b));
 }
 

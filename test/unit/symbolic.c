@@ -143,7 +143,9 @@ static void test_text_that_is_none(void **state)
                                         "'a",
                                         "a**0",
                                         "?",
-                                        "a,b"};
+                                        "a,b",
+                                        "(a**16)**16",
+                                        "(a + b + c + d)**16"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (expr_parse(s, texts[i])) fail_msg("an expression: \"%s\"", texts[i]);
     assert_int_equal(symbols_count(s), 0); /* and no symbol is left behind */
