@@ -360,6 +360,15 @@ Expr *dim_of_text(Symbols *symbols, const char *text)
     return e ? e : expr_symbol(symbols, text);
 }
 
+/* A batch with a dim of 0 has nothing in it: it is turned away, so that x[.., :-1] has n - 1 elements, not Max(n - 1, 0). */
+static void not_empty(Import *im, Expr *dim)
+{
+    enum { ROOM = 16 };
+    Expr *symbols[ROOM];
+    int n = expr_symbols(im->symbols, dim, symbols, ROOM);
+    for (int i = 0; i < n && i < ROOM; i++) symbol_narrow(im->symbols, symbols[i], 1, EXPR_UNBOUNDED);
+}
+
 static void import_model_input(Import *im, const OnnxValueInfo *info)
 {
     const char *what = arena_text(im->arena, "input \"%s\"", info->name);
@@ -378,7 +387,49 @@ static void import_model_input(Import *im, const OnnxValueInfo *info)
         else
             shape[i] = expr_fresh(im->symbols, arena_text(im->arena, "%s.%d", info->name, i));
     }
+    for (int i = 0; i < info->rank; i++) not_empty(im, shape[i]);
     scope_define(im, info->name, term_of_value(im, graph_input(im->graph, info->name, dtype, info->rank, shape, FROM_BATCH)));
+}
+
+/* Min(seq, 64) is seq once the model has shown that seq <= 64. */
+static Expr *settled(Import *im, Expr *e)
+{
+    enum { ROOM = 4 };
+    Expr *symbols[ROOM];
+    e = expr_canonical(im->symbols, e);
+    if (expr_is_int(e, NULL) || expr_is_symbol(e)) return e;
+    int n = expr_symbols(im->symbols, e, symbols, ROOM);
+    for (int i = 0; i < n && i < ROOM; i++)
+        if (expr_always_equal(im->symbols, e, symbols[i])) return symbols[i];
+    return e;
+}
+
+/* Sizes as they are now that all facts are known. */
+static void settle_sizes(Import *im, Graph *g)
+{
+    for (int o = 0; o < g->ops.n; o++) {
+        Op *op = g->ops.at[o];
+        for (int r = 0; r < op->n_out; r++)
+            for (int i = 0; i < op->out[r]->rank; i++) op->out[r]->shape[i] = settled(im, op->out[r]->shape[i]);
+        for (int b = 0; b < 2; b++)
+            if (op->body[b]) settle_sizes(im, op->body[b]);
+    }
+    for (int v = 0; v < g->inputs.n; v++)
+        for (int i = 0; g->inputs.at[v]->origin == FROM_PARAMETER && i < g->inputs.at[v]->rank; i++)
+            g->inputs.at[v]->shape[i] = settled(im, g->inputs.at[v]->shape[i]);
+}
+
+/* Weights that only vanished operations asked for: shapes, axes, bounds. */
+static void drop_unused_weights(Graph *g)
+{
+    int kept = 0;
+    for (int i = 0; i < g->inputs.n; i++) {
+        Value *v = g->inputs.at[i];
+        bool is_output = false;
+        for (int o = 0; o < g->outputs.n; o++) is_output = is_output || g->outputs.at[o] == v;
+        if (v->origin != FROM_WEIGHT || v->users.n || is_output) g->inputs.at[kept++] = v;
+    }
+    g->inputs.n = kept;
 }
 
 Graph *import_model(Arena *arena, Symbols *symbols, const OnnxModel *model, const ImportOptions *options, Map *tensors,
@@ -414,5 +465,7 @@ Graph *import_model(Arena *arena, Symbols *symbols, const OnnxModel *model, cons
     }
     body_close(&im);
     graph_prune(g);
+    drop_unused_weights(g);
+    settle_sizes(&im, g);
     return g;
 }

@@ -51,6 +51,35 @@ static Value *gathered_row(Import *im, Value *v, Expr *place, int axis)
     return b_squeeze(im->graph, row, axis);
 }
 
+/* The largest index that v holds: size - 1 of an iota, moved by what is added to it; NULL where that is not seen. */
+static Expr *largest_index(Import *im, const Value *v)
+{
+    const Op *op = v->def;
+    if (!op) return NULL;
+    switch (op->kind) {
+    case OP_iota: return expr_sub(im->symbols, v->shape[op_int(op, ATTR_axis)], number(im, 1));
+    case OP_reshape:
+    case OP_broadcast:
+    case OP_cast:
+    case OP_transpose: return largest_index(im, op->in[0]);
+    case OP_add: {
+        double more;
+        Expr *most = largest_index(im, op->in[0]);
+        return most && value_is_scalar_constant(op->in[1], &more) ? expr_add(im->symbols, most, number(im, (int64_t)more)) : NULL;
+    }
+    default: return NULL;
+    }
+}
+
+/* Positions 0 to seq - 1 looked up in a table of 64 rows: seq <= 64. */
+static void narrow_by_table(Import *im, const Value *index, Expr *rows)
+{
+    Expr *most = largest_index(im, index), *symbol;
+    int64_t n, offset;
+    if (!most || !expr_is_int(rows, &n) || expr_symbols(im->symbols, most, &symbol, 1) != 1) return;
+    if (expr_is_int(expr_sub(im->symbols, most, symbol), &offset)) symbol_narrow(im->symbols, symbol, 0, n - 1 - offset);
+}
+
 void import_Gather(Import *im, const OnnxNode *node)
 {
     Term *t = input_term(im, node, 0), *index = input_term(im, node, 1);
@@ -70,8 +99,10 @@ void import_Gather(Import *im, const OnnxNode *node)
     Value *v = term_value(im, t);
     if (index->content && term_count(index) == 1)
         output(im, node, 0, b_reshape(im->graph, gathered_row(im, v, index->content[0], axis), rank, shape));
-    else
+    else {
+        narrow_by_table(im, term_value(im, index), t->shape[axis]);
         output(im, node, 0, b_gather(im->graph, v, term_value(im, index), axis));
+    }
 }
 
 /* ---- linear indices ---- */
@@ -90,11 +121,21 @@ static Value *element_places(Import *im, const Term *data, Value *index, int axi
     Value *place = NULL;
     Expr *step = number(im, 1);
     for (int i = data->rank - 1; i >= 0; i--) {
+        if (i != axis && expr_is(data->shape[i], 1)) continue;
         Value *along = i == axis ? index : b_iota(g, DTYPE_i64, i, index->rank, index->shape);
         place = advance(im, place, along, step);
         step = expr_mul(im->symbols, step, data->shape[i]);
     }
     return place;
+}
+
+/* A table that holds the same known number everywhere. */
+static bool is_uniform(const Term *t)
+{
+    int64_t n = t->content ? term_count(t) : 0;
+    for (int64_t i = 1; i < n; i++)
+        if (t->content[i] != t->content[0]) return false;
+    return n > 0;
 }
 
 static Value *flat(Import *im, Value *v)
@@ -116,40 +157,98 @@ void import_GatherElements(Import *im, const OnnxNode *node)
     Term *data = input_term(im, node, 0);
     int axis = normal_axis(im, node, attr_int(node, "axis", 0), data->rank);
     Value *place = elements_index(im, node, data, axis);
+    if (is_uniform(data)) {
+        Term *one = term_of_content(im, data->dtype, 0, NULL, data->content);
+        output(im, node, 0, b_broadcast_to(im->graph, term_value(im, one), place->rank, place->shape));
+        return;
+    }
     output(im, node, 0, b_gather(im->graph, flat(im, term_value(im, data)), place, 0));
 }
 
-/* Of GatherND: (.., k) indices as places among the first batch + k axes of data, seen as one. */
-static Value *nd_places(Import *im, const OnnxNode *node, const Term *data, int batch, int64_t *k)
+/* Column i of indices (.., k): of a Concat, the part that holds it. */
+static Value *index_column(Import *im, Value *all, int i)
 {
     Graph *g = im->graph;
+    int last = all->rank - 1, at = 0;
+    int64_t width;
+    if (all->def && all->def->kind == OP_concat && op_int(all->def, ATTR_axis) == last)
+        for (int p = 0; p < all->def->n_in; p++) {
+            Value *part = all->def->in[p];
+            if (!expr_is_int(part->shape[last], &width)) break;
+            if (width == 1 && at == i) return b_squeeze(g, part, last);
+            at += (int)width;
+        }
+    return b_squeeze(g, b_slice_axis(g, all, last, number(im, i), number(im, 1)), last);
+}
+
+/* What GatherND looks into: data's first n axes as one, without those along which it only repeats. */
+typedef struct Table {
+    Value *rows;
+    int axes[MOST_AXES], n; /* of data: those that a place counts */
+} Table;
+
+/* Whether data only repeats along axis i: a broadcast made it. */
+static bool repeats_along(const Value *data, int i)
+{
+    if (!data->def || data->def->kind != OP_broadcast) return false;
+    const Value *from = data->def->in[0];
+    const int64_t *axes = op_ints(data->def, ATTR_axes, NULL);
+    for (int k = 0; k < from->rank; k++)
+        if (axes[k] == i) return expr_is(from->shape[k], 1) && !expr_is(data->shape[i], 1);
+    return true;
+}
+
+static Table table_of(Import *im, Value *data, int n)
+{
+    Table t = {.rows = data};
+    Expr *shape[MOST_AXES];
+    bool behind = false;
+    for (int i = n; i < data->rank; i++) behind = behind || repeats_along(data, i);
+    for (int i = 0; i < n; i++)
+        if (behind || !repeats_along(data, i)) t.axes[t.n++] = i;
+    if (t.n == 0)
+        for (; t.n < n; t.n++) t.axes[t.n] = t.n;
+    if (t.n < n) t.rows = data->def->in[0];
+    shape[0] = number(im, 1);
+    for (int i = 0; i < t.n; i++) shape[0] = expr_mul(im->symbols, shape[0], data->shape[t.axes[i]]);
+    for (int i = n; i < data->rank; i++) shape[i - n + 1] = data->shape[i];
+    t.rows = b_reshape(im->graph, t.rows, data->rank - n + 1, shape);
+    return t;
+}
+
+/* The last dim of GatherND's indices: how many axes they name. */
+static int named_axes(Import *im, const OnnxNode *node, const Term *data, int batch)
+{
     Term *index = input_term(im, node, 1);
-    if (index->rank < 1 || !expr_is_int(index->shape[index->rank - 1], k) || *k < 1 || batch + *k > data->rank ||
+    int64_t k;
+    if (index->rank < 1 || !expr_is_int(index->shape[index->rank - 1], &k) || k < 1 || batch + k > data->rank ||
         batch >= index->rank)
         import_error(im, node, "indices %s, batch_dims %d, data %s: wanted a last dim from 1 to the rank of data",
                      term_text(im, index), batch, term_text(im, data));
-    int rank = index->rank - 1;
-    Value *all = b_cast(g, term_value(im, index), DTYPE_i64), *place = NULL;
+    return (int)k;
+}
+
+/* (.., k) indices as places in the rows of a table; the first batch axes count themselves. */
+static Value *nd_places(Import *im, const OnnxNode *node, const Term *data, int batch, const Table *t)
+{
+    Graph *g = im->graph;
+    Value *all = b_cast(g, input(im, node, 1), DTYPE_i64), *place = NULL;
     Expr *step = number(im, 1);
-    for (int i = (int)*k - 1; i >= 0; i--) {
-        Value *one = b_squeeze(g, b_slice_axis(g, all, rank, number(im, i), number(im, 1)), rank);
-        place = advance(im, place, normal_index(im, one, data->shape[batch + i]), step);
-        step = expr_mul(im->symbols, step, data->shape[batch + i]);
-    }
-    for (int i = batch - 1; i >= 0; i--) {
-        place = advance(im, place, b_iota(g, DTYPE_i64, i, rank, place->shape), step);
-        step = expr_mul(im->symbols, step, data->shape[i]);
+    for (int a = t->n - 1; a >= 0; a--) {
+        int axis = t->axes[a];
+        Value *along = axis < batch ? b_iota(g, DTYPE_i64, axis, all->rank - 1, all->shape)
+                                    : normal_index(im, index_column(im, all, axis - batch), data->shape[axis]);
+        place = advance(im, place, along, step);
+        step = expr_mul(im->symbols, step, data->shape[axis]);
     }
     return place;
 }
 
-/* Data with its first n axes seen as one. */
-static Value *leading_as_one(Import *im, Value *v, int n)
+/* Element i of 0, 1, 2, .. is i. */
+static bool is_counting(const Value *v)
 {
-    Expr *shape[MOST_AXES];
-    shape[0] = expr_product(im->symbols, v->shape, n);
-    for (int i = n; i < v->rank; i++) shape[i - n + 1] = v->shape[i];
-    return b_reshape(im->graph, v, v->rank - n + 1, shape);
+    while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
+    return v->def && v->def->kind == OP_iota && v->rank == 1;
 }
 
 /* Known elements gathered by known indices. */
@@ -184,11 +283,14 @@ static bool gather_nd_content(Import *im, const OnnxNode *node, const Term *data
 void import_GatherND(Import *im, const OnnxNode *node)
 {
     Term *data = input_term(im, node, 0);
-    int64_t k;
     int batch = (int)attr_int(node, "batch_dims", 0);
     if (gather_nd_content(im, node, data, batch)) return;
-    Value *place = nd_places(im, node, data, batch, &k);
-    output(im, node, 0, b_gather(im->graph, leading_as_one(im, term_value(im, data), batch + (int)k), place, 0));
+    Table t = table_of(im, term_value(im, data), batch + named_axes(im, node, data, batch));
+    Value *place = nd_places(im, node, data, batch, &t);
+    if (t.rows->rank == 1 && is_counting(t.rows))
+        output(im, node, 0, b_cast(im->graph, place, data->dtype));
+    else
+        output(im, node, 0, b_gather(im->graph, t.rows, place, 0));
 }
 
 /* ---- scatters ---- */
@@ -226,12 +328,18 @@ void import_ScatterND(Import *im, const OnnxNode *node)
 {
     Graph *g = im->graph;
     Term *data = input_term(im, node, 0);
-    int64_t k;
-    Value *place = nd_places(im, node, data, 0, &k), *updates = scatter_updates(im, node, data), *base = term_value(im, data);
-    if (updates->rank != place->rank + data->rank - (int)k)
-        import_error(im, node, "updates %s do not fit: data is %s, indices name %lld of its axes", type_text(im, updates),
-                     term_text(im, data), (long long)k);
-    Value *v = b_scatter(g, leading_as_one(im, base, (int)k), place, updates, 0, scatter_mode(im, node));
+    int k = named_axes(im, node, data, 0);
+    Value *base = term_value(im, data), *updates = scatter_updates(im, node, data);
+    Table t = {.n = k};
+    for (int i = 0; i < k; i++) t.axes[i] = i;
+    Value *place = nd_places(im, node, data, 0, &t);
+    if (updates->rank != place->rank + data->rank - k)
+        import_error(im, node, "updates %s do not fit: data is %s, indices name %d of its axes", type_text(im, updates),
+                     term_text(im, data), k);
+    Expr *rows[MOST_AXES];
+    rows[0] = expr_product(im->symbols, base->shape, k);
+    for (int i = k; i < base->rank; i++) rows[i - k + 1] = base->shape[i];
+    Value *v = b_scatter(g, b_reshape(g, base, base->rank - k + 1, rows), place, updates, 0, scatter_mode(im, node));
     output(im, node, 0, b_reshape(g, v, base->rank, base->shape));
 }
 

@@ -36,21 +36,10 @@ static Expr *between(Import *im, Expr *low, Expr *e, Expr *high)
     return min_of(im, max_of(im, e, low), high);
 }
 
-/* x[.., :-1] of an axis with nothing on it leaves nothing: an empty batch is not worth a Max in every size. */
-static void not_empty(Import *im, Expr *dim, Expr *bound)
-{
-    int64_t v;
-    if (!expr_is_int(bound, &v) || v != -1 || !expr_is_symbol(dim)) return;
-    SymbolFacts facts = symbol_facts(im->symbols, dim);
-    if (facts.low < 1) symbol_narrow(im->symbols, dim, 1, facts.high);
-}
-
 static void slice_axis(Import *im, Expr *dim, Expr *start, Expr *end, int64_t step, Expr **first, Expr **size)
 {
     Symbols *s = im->symbols;
     Expr *zero = number(im, 0), *last = expr_sub(s, dim, number(im, 1)), *minus_one = number(im, -1);
-    not_empty(im, dim, start);
-    not_empty(im, dim, end);
     if (step > 0) {
         *first = beyond(start) > 0 ? dim : beyond(start) < 0 ? zero : between(im, zero, from_beginning(im, start, dim), dim);
         Expr *stop = beyond(end) > 0 ? dim : beyond(end) < 0 ? zero : between(im, zero, from_beginning(im, end, dim), dim);
@@ -161,7 +150,7 @@ void import_Split(Import *im, const OnnxNode *node)
         output_slice(im, node, i, t, first, step, shape);
         at = expr_add(im->symbols, at, sizes[i]);
     }
-    if (!expr_always_equal(im->symbols, at, t->shape[axis]) && !symbols_equate(im->symbols, at, t->shape[axis], NULL))
+    if (!state_equal(im, at, t->shape[axis]))
         import_error(im, node, "the parts sum to %s, axis %d of %s does not", expr_text(im->arena, at), axis, term_text(im, t));
 }
 
@@ -205,8 +194,7 @@ Term *concat_terms(Import *im, const OnnxNode *node, Term *const *all, int n_all
         for (int i = 0; i < rank; i++)
             if (i == axis)
                 shape[i] = expr_add(im->symbols, shape[i], parts[p]->shape[i]);
-            else if (!expr_always_equal(im->symbols, shape[i], parts[p]->shape[i]) &&
-                     !symbols_equate(im->symbols, shape[i], parts[p]->shape[i], NULL))
+            else if (!state_equal(im, shape[i], parts[p]->shape[i]))
                 import_error(im, node, "joins %s and %s along axis %d: axis %d differs", term_text(im, parts[0]),
                              term_text(im, parts[p]), axis, i);
     }

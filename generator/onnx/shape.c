@@ -117,7 +117,7 @@ void import_Squeeze(Import *im, const OnnxNode *node)
                         node_label(im->arena, node), term_text(im, t));
         if (!drop[i])
             shape[rank++] = t->shape[i];
-        else if (!expr_is(t->shape[i], 1) && !symbols_equate(im->symbols, t->shape[i], number(im, 1), NULL))
+        else if (!state_equal(im, t->shape[i], number(im, 1)))
             import_error(im, node, "axis %d of %s is not 1 and cannot be dropped", i, term_text(im, t));
     }
     output_named(im, node, reshape_term(im, t, rank, shape));

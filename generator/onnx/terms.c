@@ -47,11 +47,27 @@ Expr **int_exprs(Import *im, const int64_t *values, int n)
     return e;
 }
 
+/* x == Min(x, 64) says x <= 64: how a slice of a table of 64 rows meets what it is added to. */
+static bool state_bounded(Import *im, Expr *symbol, Expr *least)
+{
+    int64_t low, high;
+    if (!expr_is_symbol(symbol)) return false;
+    expr_bounds(im->symbols, least, &low, &high);
+    return high < EXPR_UNBOUNDED && expr_min(im->symbols, symbol, number(im, high)) == least &&
+           symbol_narrow(im->symbols, symbol, 0, high);
+}
+
+bool state_equal(Import *im, Expr *a, Expr *b)
+{
+    if (expr_always_equal(im->symbols, a, b)) return true;
+    return state_bounded(im, a, b) || state_bounded(im, b, a) || symbols_equate(im->symbols, a, b, NULL);
+}
+
 static Expr *broadcast_dim(Import *im, Expr *a, Expr *b)
 {
     if (expr_is(a, 1) || expr_always_equal(im->symbols, a, b)) return b;
     if (expr_is(b, 1)) return a;
-    return symbols_equate(im->symbols, a, b, NULL) ? expr_is_int(b, NULL) ? b : expr_canonical(im->symbols, a) : NULL;
+    return state_equal(im, a, b) ? expr_is_int(b, NULL) ? b : expr_canonical(im->symbols, a) : NULL;
 }
 
 Expr **broadcast_shapes(Import *im, const OnnxNode *node, int rank_a, Expr *const *a, int rank_b, Expr *const *b, int *rank)

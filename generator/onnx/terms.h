@@ -85,6 +85,8 @@ Dtype import_dtype(Import *im, const OnnxNode *node, int onnx_type, const char *
 Expr *min_of(Import *im, Expr *a, Expr *b);
 Expr *max_of(Import *im, Expr *a, Expr *b);
 Expr *number(Import *im, int64_t value);
+/* States a == b, guarded at run time where it is not certain; false where they are never equal. */
+bool state_equal(Import *im, Expr *a, Expr *b);
 /* The shape that two shapes broadcast to; the user's error, naming both, where they never fit. */
 Expr **broadcast_shapes(Import *im, const OnnxNode *node, int rank_a, Expr *const *a, int rank_b, Expr *const *b, int *rank);
 /* The dim called by a model's dim_param: an expression, or a symbol of exactly that name. */
