@@ -53,6 +53,7 @@ typedef struct {
     int64_t divisor;
     bool declared, late;
     Expr *upper;
+    int64_t graph_low, graph_high; /* the part of the range that the graph implies: beyond it the model cannot compute */
 } SymbolFacts;                                                  /* likely: 0 when unknown */
 enum { EXPR_UNBOUNDED = 1 << 30 };                              /* high of a symbol nobody has bounded: 2^30 */
 SymbolFacts symbol_facts(const Symbols *s, const Expr *symbol); /* starts as 0..2^30, divisor 1 */

@@ -8,7 +8,7 @@
 static Expr *symbol_make(Symbols *s, const char *name, bool late)
 {
     Symbol *symbol = NEW(s->arena, Symbol);
-    symbol->facts = (SymbolFacts){.high = EXPR_UNBOUNDED, .divisor = 1, .late = late};
+    symbol->facts = (SymbolFacts){.high = EXPR_UNBOUNDED, .divisor = 1, .late = late, .graph_high = EXPR_UNBOUNDED};
     vec_push(s->arena, &s->symbols, symbol);
     map_set(s->by_name, name, symbol);
     symbol->atom = atom_intern(s, ATOM_SYMBOL, s->symbols.n - 1, NULL, 0);
@@ -109,6 +109,8 @@ bool symbol_narrow(Symbols *s, Expr *symbol, int64_t low, int64_t high)
     int64_t value;
     if (of->equals && expr_is_int(of->equals, &value)) return low <= value && value <= high;
     SymbolFacts *facts = &of->facts;
+    if (low > facts->graph_low) facts->graph_low = low;
+    if (high < facts->graph_high) facts->graph_high = high;
     if (low < facts->low) low = facts->low;
     if (high > facts->high) high = facts->high;
     if (floor_div(high, facts->divisor) * facts->divisor < low) return false; /* no multiple of the divisor in it */

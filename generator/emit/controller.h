@@ -1,0 +1,33 @@
+/* Text of model.h and controller.c. */
+#ifndef EMIT_CONTROLLER_H
+#define EMIT_CONTROLLER_H
+#include "emit/program.h"
+
+typedef struct GuardRow {
+    const char *name; /* C identifier, unique */
+    const char *moment, *otherwise;
+    const char *c;       /* condition in C, over d and a */
+    const char *formula; /* for readers */
+    const char *source, *relies;
+} GuardRow;
+typedef struct Guards {
+    VEC(GuardRow) list;
+} Guards;
+
+/* Where each dim is read from a batch: a C expression over a and d; NULL: no input shows it.  In an order in which each needs only
+ * those before. */
+typedef struct Binding {
+    int dim;
+    const char *c;
+    int input, axis; /* where the dim is exactly that size; -1: solved */
+} Binding;
+typedef struct Bindings {
+    VEC(Binding) list;
+} Bindings;
+
+Bindings bindings_make(const Layout *layout);
+Guards guards_make(const Project *project, const Layout *layout, const Bindings *bindings, Program *const *programs, int n);
+const char *model_h(const Project *project, const Layout *layout, Program *const *programs, int n);
+const char *controller_c(const Project *project, const Layout *layout, Program *const *programs, int n);
+const char *c_string(Arena *arena, const char *text); /* with its quotes */
+#endif

@@ -1,0 +1,332 @@
+/* What the generated program assumes of a batch, one row an assumption; and how the dims are read off a batch's shapes. */
+#include "emit/controller.h"
+#include "support/diag.h"
+#include <string.h>
+
+typedef struct {
+    const Project *project;
+    const Layout *l;
+    const Bindings *bindings;
+    Guards guards;
+    Map *names, *seen;
+} Watch;
+
+/* ---- bindings ---- */
+typedef struct {
+    const Layout *l;
+    Expr *value; /* stands for the size that is read */
+    const char *text;
+} Solving;
+
+static const char *solving_name(void *context, const Expr *symbol)
+{
+    const Solving *s = context;
+    if (symbol == s->value) return s->text;
+    return arena_text(s->l->arena, "d->%s", s->l->dims.at[s->l->dim_of[symbol_index(symbol)]].c);
+}
+
+static const char *size_read(const Layout *l, int input, int axis)
+{
+    return arena_text(l->arena, "a->input[INPUT_%s].dims[%d]", upper(l->arena, l->inputs.at[input].c), axis);
+}
+
+static bool is_late(const Layout *l, int dim)
+{
+    return symbol_facts(l->symbols, l->dims.at[dim].symbol).late;
+}
+
+static void bind_exactly(const Layout *l, Bindings *b, bool *bound)
+{
+    for (int d = 0; d < l->dims.n; d++)
+        for (int i = 0; i < l->inputs.n && !bound[d]; i++)
+            for (int k = 0; k < l->inputs.at[i].value->rank && !bound[d]; k++) {
+                if (l->inputs.at[i].value->shape[k] != l->dims.at[d].symbol) continue;
+                bound[d] = true;
+                vec_push(l->arena, &b->list, ((Binding){d, size_read(l, i, k), i, k}));
+            }
+}
+
+/* One dim more from a size that is an expression over it and dims known already: 2*time + 1 gives time. */
+static bool bind_one_more(const Layout *l, Bindings *b, bool *bound, Expr *value)
+{
+    for (int i = 0; i < l->inputs.n; i++)
+        for (int k = 0; k < l->inputs.at[i].value->rank; k++) {
+            Expr *e = l->inputs.at[i].value->shape[k], *symbols[64], *solution;
+            int n = expr_symbols(l->symbols, e, symbols, 64), unknown = 0;
+            for (int j = 0; j < n; j++) unknown += !bound[l->dim_of[symbol_index(symbols[j])]];
+            if (unknown != 1) continue;
+            Expr *symbol = expr_solve(l->symbols, e, value, &solution);
+            if (!symbol || bound[l->dim_of[symbol_index(symbol)]]) continue;
+            Solving solving = {l, value, size_read(l, i, k)};
+            Buf text = {.arena = l->arena};
+            expr_print_c(&text, solution, solving_name, &solving);
+            bound[l->dim_of[symbol_index(symbol)]] = true;
+            vec_push(l->arena, &b->list, ((Binding){l->dim_of[symbol_index(symbol)], buf_text(&text), -1, -1}));
+            return true;
+        }
+    return false;
+}
+
+Bindings bindings_make(const Layout *l)
+{
+    Bindings b = {0};
+    bool *bound = NEW_ARRAY(l->arena, bool, l->dims.n + 1);
+    bind_exactly(l, &b, bound);
+    Expr *value = expr_fresh(l->symbols, "size");
+    while (bind_one_more(l, &b, bound, value)) continue;
+    for (int d = 0; d < l->dims.n; d++) { /* until its kernel has run, a late dim is the most it can be */
+        if (!is_late(l, d)) continue;
+        Expr *most = symbol_facts(l->symbols, l->dims.at[d].symbol).upper;
+        vec_push(l->arena, &b.list, ((Binding){d, arena_text(l->arena, "max_int(0, %s)", expr_c(l, most, "d->")), -1, -1}));
+    }
+    return b;
+}
+
+/* ---- rows ---- */
+static void add(Watch *w, const char *name, GuardRow row)
+{
+    const char *unique = name;
+    for (int n = 2; map_has(w->names, unique); n++) unique = arena_text(w->l->arena, "%s_%d", name, n);
+    map_set(w->names, unique, w);
+    row.name = unique;
+    vec_push(w->l->arena, &w->guards.list, row);
+}
+
+static void watch_shape(Watch *w, int i)
+{
+    const Layout *l = w->l;
+    Arena *arena = l->arena;
+    const Value *v = l->inputs.at[i].value;
+    const char *c = l->inputs.at[i].c, *in = arena_text(arena, "a->input[INPUT_%s]", upper(arena, c));
+    add(w, arena_text(arena, "%s_rank", c),
+        (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE", arena_text(arena, "%s.rank == %d", in, v->rank),
+                   arena_text(arena, "%s.rank == %d", v->name, v->rank), v->name, "every kernel that reads it"});
+    for (int k = 0; k < v->rank; k++) {
+        bool read_here = false;
+        for (int b = 0; b < w->bindings->list.n; b++)
+            read_here |= w->bindings->list.at[b].input == i && w->bindings->list.at[b].axis == k;
+        if (read_here) continue;
+        add(w, arena_text(arena, "%s_axis_%d", c, k),
+            (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE",
+                       arena_text(arena, "%s.dims[%d] == %s", in, k, expr_c(l, v->shape[k], "d->")),
+                       arena_text(arena, "%s.shape[%d] == %s", v->name, k, expr_text(arena, v->shape[k])), v->name,
+                       "shapes that the model makes of it"});
+    }
+}
+
+static const char *range_c(Arena *arena, const char *dim, int64_t low, int64_t high)
+{
+    if (high >= EXPR_UNBOUNDED) return arena_text(arena, "%s >= %lld", dim, (long long)low);
+    if (low == high) return arena_text(arena, "%s == %lld", dim, (long long)low);
+    return arena_text(arena, "%s >= %lld && %s <= %lld", dim, (long long)low, dim, (long long)high);
+}
+
+static void watch_range(Watch *w, int d)
+{
+    const Layout *l = w->l;
+    Arena *arena = l->arena;
+    Expr *symbol = l->dims.at[d].symbol;
+    const char *c = l->dims.at[d].c, *name = expr_symbol_name(symbol), *member = arena_text(arena, "d->%s", c);
+    SymbolFacts f = symbol_facts(l->symbols, symbol);
+    if (f.late) return;
+    if (f.graph_low > 0 || f.graph_high < EXPR_UNBOUNDED)
+        add(w, arena_text(arena, "%s_possible", c),
+            (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE", range_c(arena, member, f.graph_low, f.graph_high),
+                       range_c(arena, name, f.graph_low, f.graph_high), "what the model itself allows",
+                       "sizes of its tables and windows"});
+    if (f.declared && (f.low != f.graph_low || f.high != f.graph_high))
+        add(w, arena_text(arena, "%s_range", c),
+            (GuardRow){NULL, "ON_ARRIVAL", "PLAN_AGAIN", range_c(arena, member, f.low, f.high), range_c(arena, name, f.low, f.high),
+                       arena_text(arena, "--dim %s", name), "plans made beforehand"});
+    if (f.divisor > 1)
+        add(w, arena_text(arena, "%s_divisible", c),
+            (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE", arena_text(arena, "%s %% %lld == 0", member, (long long)f.divisor),
+                       arena_text(arena, "%s %% %lld == 0", name, (long long)f.divisor), "what the model itself allows",
+                       "shapes that the model makes of it"});
+}
+
+/* Certain for all dims, not only within the ranges that the user declared: a batch beyond those is planned anew, not set aside. */
+static bool certainly_not_negative(const Layout *l, Expr *e)
+{
+    Expr *symbols[64];
+    int n = expr_symbols(l->symbols, e, symbols, 64);
+    if (!expr_at_least(l->symbols, e, expr_int(l->symbols, 0))) return false;
+    if (!strchr(expr_text(l->arena, e), '-')) return true;
+    for (int i = 0; i < n; i++)
+        if (symbol_facts(l->symbols, symbols[i]).declared) return false;
+    return true;
+}
+
+static void watch_not_negative(Watch *w, Expr *e, const char *name, const Op *op, const char *relies)
+{
+    const Layout *l = w->l;
+    Arena *arena = l->arena;
+    if (certainly_not_negative(l, e)) return;
+    const char *text = expr_text(arena, e);
+    if (map_has(w->seen, text)) return;
+    map_set(w->seen, text, w);
+    add(w, name,
+        (GuardRow){NULL, expr_has_late(e) ? "AT_LATE_DIM" : "ON_ARRIVAL", "SET_ASIDE",
+                   arena_text(arena, "%s >= 0", expr_c(l, e, "d->")), arena_text(arena, "%s >= 0", text), op->source, relies});
+}
+
+/* Where a slice ends within its operand for the declared dims only. */
+static void watch_slice(Watch *w, const Op *op)
+{
+    Symbols *s = w->l->symbols;
+    Expr *const *start = op_exprs(op, ATTR_start, NULL), *one = expr_int(s, 1);
+    const int64_t *step = op_ints(op, ATTR_step, NULL);
+    for (int k = 0; k < op->out[0]->rank; k++) {
+        Expr *reach = expr_mul(s, expr_sub(s, op->out[0]->shape[k], one), expr_int(s, step[k])),
+             *last = expr_add(s, start[k], reach);
+        Expr *highest = step[k] > 0 ? last : start[k];
+        watch_not_negative(w, expr_sub(s, expr_sub(s, op->in[0]->shape[k], highest), one), "slice_inside", op,
+                           "the slice lies within its operand");
+    }
+}
+
+/* Positions that pick rows of a table: as many as the table has, at most. */
+static void watch_positions(Watch *w, const Op *op)
+{
+    const Value *v = op->in[1];
+    while (v->def &&
+           (v->def->kind == OP_reshape || v->def->kind == OP_cast || v->def->kind == OP_broadcast || v->def->kind == OP_transpose))
+        v = v->def->in[0];
+    if (!v->def || v->def->kind != OP_iota) return;
+    Expr *rows = op->in[0]->shape[op_int(op, ATTR_axis)], *positions = v->shape[op_int(v->def, ATTR_axis)];
+    watch_not_negative(w, expr_sub(w->l->symbols, rows, positions), "position_in_table", op, "rows of the table that it picks");
+}
+
+/* ---- content ---- */
+/* The batch input whose numbers an index is, unchanged but for shape, type and Python's counting from the end; NULL: it is
+ * computed. */
+static Value *index_origin(Value *v, bool *from_end)
+{
+    while (v->origin == FROM_OP) {
+        const Op *op = v->def;
+        switch (op->kind) {
+        case OP_reshape:
+        case OP_cast:
+        case OP_broadcast:
+        case OP_transpose:
+        case OP_slice: v = op->in[0]; continue;
+        case OP_select: { /* index < 0 ? index + n : index */
+            bool a_end = false, b_end = false;
+            Value *a = index_origin(op->in[1], &a_end), *b = index_origin(op->in[2], &b_end);
+            if (a != b) return NULL;
+            *from_end = true;
+            return b;
+        }
+        case OP_add: {
+            Value *a = index_origin(op->in[0], from_end), *b = index_origin(op->in[1], from_end);
+            return a && b ? NULL : a ? a : b;
+        }
+        default: return NULL;
+        }
+    }
+    return v->origin == FROM_BATCH && !dtype_is_float(v->dtype) ? v : NULL;
+}
+
+static void watch_index(Watch *w, const Op *op)
+{
+    const Layout *l = w->l;
+    Arena *arena = l->arena;
+    bool from_end = false;
+    Value *v = index_origin(op->in[1], &from_end);
+    if (!v || v->def || op->in[1]->rank == 0) return;
+    int i = layout_find(l->input_of, v->name);
+    if (i < 0) return;
+    if (op->in[1]->def && op->in[1]->def->kind == OP_add && !from_end) return; /* an offset: bounds are not the table's */
+    Expr *size = op->in[0]->shape[op_int(op, ATTR_axis)];
+    const char *in = arena_text(arena, "a->input[INPUT_%s]", upper(arena, l->inputs.at[i].c)), *n = expr_c(l, size, "d->"),
+               *text = expr_text(arena, size);
+    const char *key = arena_text(arena, "index %d %d %s", i, from_end, text);
+    if (map_has(w->seen, key)) return;
+    map_set(w->seen, key, w);
+    add(w, arena_text(arena, "%s_in_table", l->inputs.at[i].c),
+        (GuardRow){NULL, "ON_CONTENT", "SET_ASIDE",
+                   from_end ? arena_text(arena, "%s.lowest >= -(%s) && %s.highest < %s", in, n, in, n)
+                            : arena_text(arena, "%s.lowest >= 0 && %s.highest < %s", in, in, n),
+                   from_end ? arena_text(arena, "-(%s) <= %s < %s", text, v->name, text)
+                            : arena_text(arena, "0 <= %s < %s", v->name, text),
+                   op->source, "rows of the table that it picks"});
+}
+
+static void watch_graph(Watch *w, const Graph *g)
+{
+    for (int o = 0; o < g->ops.n; o++) {
+        const Op *op = g->ops.at[o];
+        for (int i = 0; i < op->n_out; i++)
+            for (int k = 0; k < op->out[i]->rank; k++)
+                watch_not_negative(w, op->out[i]->shape[k], "size_not_negative", op, "the size of its result");
+        if (op->kind == OP_slice) watch_slice(w, op);
+        if (op->kind == OP_gather) {
+            watch_index(w, op);
+            watch_positions(w, op);
+        }
+        for (int b = 0; b < 2; b++)
+            if (op->body[b]) watch_graph(w, op->body[b]);
+    }
+}
+
+static Expr *classes_of(const Watch *w)
+{
+    const LossInfo *loss = &w->project->loss;
+    const Graph *g = w->project->evaluate;
+    for (int i = 0; g && i < g->outputs.n; i++)
+        if (loss->output && strcmp(g->output_names[i], loss->output) == 0 && loss->axis >= 0 && loss->axis < g->outputs.at[i]->rank)
+            return g->outputs.at[i]->shape[loss->axis];
+    return NULL;
+}
+
+static void watch_target(Watch *w)
+{
+    const LossInfo *loss = &w->project->loss;
+    const Layout *l = w->l;
+    Arena *arena = l->arena;
+    if (!loss->target) return;
+    int i = layout_find(l->input_of, loss->target->name);
+    if (i < 0 || dtype_is_float(loss->target->dtype)) return;
+    const char *in = arena_text(arena, "a->input[INPUT_%s]", upper(arena, l->inputs.at[i].c)), *name = loss->target->name;
+    Expr *classes = classes_of(w);
+    if (classes)
+        add(w, "target_in_row",
+            (GuardRow){
+                NULL, "ON_CONTENT", "SET_ASIDE",
+                arena_text(arena, "%s.counted == 0 || (%s.lowest >= 0 && %s.highest < %s)", in, in, in, expr_c(l, classes, "d->")),
+                loss->has_ignore ? arena_text(arena, "0 <= %s < %s, or %s == %lld", name, expr_text(arena, classes), name,
+                                              (long long)loss->ignore_index)
+                                 : arena_text(arena, "0 <= %s < %s", name, expr_text(arena, classes)),
+                loss->text, "the loss"});
+    add(w, "some_target",
+        (GuardRow){NULL, "ON_CONTENT", "SET_ASIDE", arena_text(arena, "%s.counted > 0", in),
+                   arena_text(arena, "%s holds a label that counts", name), loss->text, "the mean of the loss"});
+}
+
+static void watch_floats(Watch *w, int i)
+{
+    const Layout *l = w->l;
+    const Value *v = l->inputs.at[i].value;
+    if (!dtype_is_float(v->dtype)) return;
+    add(w, arena_text(l->arena, "%s_finite", l->inputs.at[i].c),
+        (GuardRow){NULL, "ON_CONTENT", "SET_ASIDE",
+                   arena_text(l->arena, "!a->input[INPUT_%s].not_finite", upper(l->arena, l->inputs.at[i].c)),
+                   arena_text(l->arena, "%s is finite", v->name), v->name, "every sum over it"});
+}
+
+Guards guards_make(const Project *project, const Layout *layout, const Bindings *bindings, Program *const *programs, int n)
+{
+    Watch w = {
+        .project = project, .l = layout, .bindings = bindings, .names = map_new(layout->arena), .seen = map_new(layout->arena)};
+    for (int i = 0; i < layout->inputs.n; i++) watch_shape(&w, i);
+    for (int d = 0; d < layout->dims.n; d++) watch_range(&w, d);
+    for (int p = 0; p < n; p++) watch_graph(&w, programs[p]->graph);
+    for (int i = 0; i < layout->inputs.n; i++) watch_floats(&w, i);
+    if (project->train) {
+        watch_target(&w);
+        add(&w, "finite_loss",
+            (GuardRow){NULL, "AT_COMMIT", "SET_ASIDE", "a->loss_is_finite", "the loss is finite",
+                       project->loss.text ? project->loss.text : "the loss", "every update"});
+    }
+    return w.guards;
+}

@@ -1,0 +1,352 @@
+/* Flattens groups into the list of launches of a step; gives every value a place, every buffer its life.
+ *
+ * A value lies in a buffer of its own, but for views (where their operand lies), values that an assign wants in place (in the
+ * weight or state), and in regions: parameters (where the operand lies, or at its slice), new carries and stacked results. */
+#include "emit/program_private.h"
+#include "support/diag.h"
+#include <string.h>
+
+/* ---- launches of the groups ---- */
+struct Launches {
+    Pointers *of; /* Group -> GroupLaunches */
+    VEC(const GroupLaunches *) list;
+};
+
+static void collect_launches(Launches *all, Arena *arena, Kernels *k, Symbols *symbols, const Groups *groups)
+{
+    for (int i = 0; i < groups->list.n; i++) {
+        Group *group = groups->list.at[i];
+        for (int b = 0; b < 2; b++)
+            if (group->body[b]) collect_launches(all, arena, k, symbols, group->body[b]);
+        if (group->kind == GROUP_VIEW || group->kind == GROUP_REGION || group->kind == GROUP_COMMIT) continue;
+        GroupLaunches *l = NEW(arena, GroupLaunches);
+        kernels_emit(k, group, &l->at, &l->n, &l->scratch);
+        pointers_set(all->of, group, l);
+        vec_push(arena, &all->list, l);
+    }
+}
+
+Launches *launches_of(Arena *arena, Kernels *k, Symbols *symbols, const Groups *groups)
+{
+    Launches *all = NEW(arena, Launches);
+    all->of = pointers_new(arena);
+    collect_launches(all, arena, k, symbols, groups);
+    return all;
+}
+
+void launches_kernels(const Launches *launches, Map *names)
+{
+    for (int i = 0; i < launches->list.n; i++)
+        for (int l = 0; l < launches->list.at[i]->n; l++) map_set(names, launches->list.at[i]->at[l].kernel, (void *)launches);
+}
+
+/* ---- names ---- */
+/* The operation's node, "d_" before what is of the backward pass; the last operation of a node bears its plain name, others their
+ * kind too. */
+static const char *value_c_name(Maker *m, const Value *v)
+{
+    Arena *arena = m->l->arena;
+    const Op *op = v->def;
+    if (!op) return layout_unique(m->l, m->names, c_name(arena, *v->name ? v->name : "value"));
+    bool gradient = strcmp(op->role, "gradient") == 0;
+    const char *base = *v->name ? c_name(arena, v->name) : *op->source ? c_name(arena, op->source) : op_info(op->kind)->name;
+    const Op *last = map_get(m->last_of, arena_text(arena, "%s %s", op->role, op->source));
+    const char *kind = op_info(op->kind)->name;
+    bool says_kind = strcmp(base, kind) == 0 || (last == op && v->result == 0) || *v->name;
+    const char *which = v->result ? arena_text(arena, "_%d", v->result) : "";
+    return layout_unique(
+        m->l, m->names,
+        arena_text(arena, "%s%s%s%s%s", gradient ? "d_" : "", base, says_kind ? "" : "_", says_kind ? "" : kind, which));
+}
+
+static void find_last_ops(Maker *m, const Graph *g)
+{
+    for (int o = 0; o < g->ops.n; o++) {
+        Op *op = g->ops.at[o];
+        map_set(m->last_of, arena_text(m->l->arena, "%s %s", op->role, op->source), op);
+        for (int b = 0; b < 2; b++)
+            if (op->body[b]) find_last_ops(m, op->body[b]);
+    }
+}
+
+/* ---- buffers and places ---- */
+void touch(Maker *m, int buffer, int position)
+{
+    if (buffer < 0) return;
+    Buffer *b = &m->p->buffers.at[buffer];
+    if (position < b->first) b->first = position;
+    if (position > b->last) b->last = position;
+}
+
+Place *place_new(Maker *m, const Value *v, const char *pointer, int buffer)
+{
+    Place *place = NEW(m->l->arena, Place);
+    *place = (Place){pointer, buffer};
+    pointers_set(m->p->places, v, place);
+    return place;
+}
+
+static int buffer_new(Maker *m, Buffer b)
+{
+    b.first = b.last = m->p->positions;
+    vec_push(m->l->arena, &m->p->buffers, b);
+    return m->p->buffers.n - 1;
+}
+
+Place *own_buffer(Maker *m, const Value *v)
+{
+    const char *name = value_c_name(m, v), *source = v->def ? v->def->source : v->name;
+    if (v->def && strcmp(v->def->role, "gradient") == 0)
+        source = arena_text(m->l->arena, "gradient of %s", *source ? source : "the loss");
+    int b = buffer_new(m, (Buffer){.c = name,
+                                   .type = dtype_c(v->dtype),
+                                   .shape = shape_comment(m->l, v),
+                                   .source = source,
+                                   .bytes = value_bytes(m->p->graph, v)});
+    return place_new(m, v, name, b);
+}
+
+const Place *program_place(const Program *p, const Value *v)
+{
+    const Place *place = pointers_get(p->places, v);
+    if (!place)
+        bug("%%%d \"%s\" (%s) lies nowhere", v->id, v->def ? v->def->source : v->name,
+            v->def ? op_info(v->def->kind)->name : "input");
+    return place;
+}
+
+static void place_inputs(Maker *m)
+{
+    Layout *l = m->l;
+    Program *p = m->p;
+    p->input_buffer = NEW_ARRAY(l->arena, int, l->inputs.n + 1);
+    p->reads_weight = NEW_ARRAY(l->arena, int, l->weights.n + 1);
+    p->reads_state = NEW_ARRAY(l->arena, int, l->states.n + 1);
+    p->reads_hyper = NEW_ARRAY(l->arena, int, l->hypers.n + 1);
+    for (int i = 0; i < l->inputs.n; i++) p->input_buffer[i] = -1;
+    for (int i = 0; i < p->graph->inputs.n; i++) {
+        Value *v = p->graph->inputs.at[i];
+        bool used = v->users.n > 0;
+        for (int o = 0; o < p->graph->outputs.n; o++) used |= p->graph->outputs.at[o] == v;
+        if (!used) continue;
+        if (v->origin == FROM_BATCH) {
+            int at = layout_find(l->input_of, v->name);
+            const char *c = l->inputs.at[at].c;
+            p->input_buffer[at] = buffer_new(m, (Buffer){.c = c,
+                                                         .type = dtype_c(v->dtype),
+                                                         .shape = shape_comment(l, v),
+                                                         .source = arena_text(l->arena, "input %s", v->name),
+                                                         .bytes = value_bytes(p->graph, v)});
+            place_new(m, v, c, p->input_buffer[at]);
+        } else if (v->origin == FROM_WEIGHT) {
+            int at = layout_find(l->weight_of, v->tensor->name);
+            p->reads_weight[at] = 1;
+            place_new(m, v, l->weights.at[at].c, -1);
+        } else if (v->origin == FROM_STATE) {
+            int at = layout_find(l->state_of, v->tensor->name);
+            p->reads_state[at] = 1;
+            place_new(m, v, l->states.at[at].c, -1);
+        } else if (v->origin == FROM_HYPER) {
+            p->reads_hyper[layout_find(l->hyper_of, v->name)] = 1;
+        }
+    }
+}
+
+/* ---- items ---- */
+Item *item_new(Maker *m, Items *items, ItemKind kind, const Op *op)
+{
+    Item *item = NEW(m->l->arena, Item);
+    item->kind = kind;
+    item->role = op ? op->role : "";
+    item->source = op ? op->source : "";
+    vec_push(m->l->arena, items, item);
+    return item;
+}
+
+static void count_work(Maker *m, Expr *moved, Expr *flops)
+{
+    Symbols *s = m->l->symbols;
+    if (moved) m->p->moved = expr_add(s, m->p->moved, expr_mul(s, moved, m->times));
+    if (flops) m->p->flops = expr_add(s, m->p->flops, expr_mul(s, flops, m->times));
+}
+
+static void add_launch(Maker *m, Items *items, const Launch *launch, const Op *op, const char *scratch, int scratch_buffer)
+{
+    Item *item = item_new(m, items, ITEM_LAUNCH, op);
+    item->launch = launch;
+    item->scratch = scratch;
+    item->position = m->p->positions++;
+    m->p->kernels++;
+    touch(m, scratch_buffer, item->position);
+    for (int a = 0; a < launch->args.n; a++)
+        if (launch->args.at[a].kind == ARG_VALUE) touch(m, program_place(m->p, launch->args.at[a].value)->buffer, item->position);
+    count_work(m, launch->moved, launch->flops);
+}
+
+/* Copies src to dst, both lying somewhere already. */
+void add_copy(Maker *m, Items *items, Value *dst, Value *src, const Op *op)
+{
+    Arena *arena = m->l->arena;
+    Symbols *s = m->l->symbols;
+    Launch *copy = NEW(arena, Launch);
+    Expr *bytes = value_bytes(m->p->graph, src);
+    *copy = (Launch){
+        .kernel = "copy", .library = true, .comment = "", .moved = expr_mul(s, bytes, expr_int(s, 2)), .flops = expr_int(s, 0)};
+    vec_push(arena, &copy->args, ((Arg){.kind = ARG_VALUE, .value = dst}));
+    vec_push(arena, &copy->args, ((Arg){.kind = ARG_VALUE, .value = src}));
+    vec_push(arena, &copy->args, ((Arg){.kind = ARG_EXPR, .expr = bytes}));
+    add_launch(m, items, copy, op, NULL, -1);
+}
+
+static int scratch_new(Maker *m, Expr *bytes, const char *for_what)
+{
+    const char *name = layout_unique(m->l, m->names, arena_text(m->l->arena, "%s_scratch", for_what));
+    return buffer_new(
+        m,
+        (Buffer){
+            .c = name, .type = "char", .shape = "", .source = arena_text(m->l->arena, "scratch of %s", for_what), .bytes = bytes});
+}
+
+/* Reading a late dim follows the first launch after which its count is known: the one that has it among its arguments. */
+static void add_late(Maker *m, Items *items, const Group *group, const Launch *launch, bool *read)
+{
+    const Op *op = group->ops.at[group->ops.n - 1];
+    Value *count = op->out[op->n_out - 1];
+    for (int a = 0; a < launch->args.n && !*read; a++) {
+        if (launch->args.at[a].kind != ARG_VALUE || launch->args.at[a].value != count) continue;
+        *read = true;
+        for (int k = 0; k < op->out[0]->rank; k++) {
+            Expr *dim = op->out[0]->shape[k];
+            if (!expr_is_symbol(dim) || !symbol_facts(m->l->symbols, dim).late) continue;
+            Item *item = item_new(m, items, ITEM_LATE, op);
+            item->late = dim;
+            item->place = program_place(m->p, count);
+        }
+    }
+}
+
+static void add_group(Maker *m, Items *items, const Group *group)
+{
+    Op *op = group->ops.at[group->ops.n - 1];
+    if (group->kind == GROUP_VIEW) {
+        const Place *under = program_place(m->p, group->in.at[0]);
+        place_new(m, group->out.at[0], under->pointer, under->buffer);
+        return;
+    }
+    if (group->kind == GROUP_REGION) {
+        add_region(m, items, group);
+        return;
+    }
+    if (group->kind == GROUP_COMMIT) {
+        Item *item = item_new(m, items, ITEM_COMMIT, op);
+        item->place = program_place(m->p, op->in[0]);
+        item->position = m->p->positions++;
+        touch(m, item->place->buffer, item->position);
+        return;
+    }
+    const GroupLaunches *l = pointers_get(m->launches->of, group);
+    check(l);
+    for (int a = 0; a < group->assigns.n; a++) {
+        const Place *target = program_place(m->p, group->assigns.at[a]->in[0]);
+        place_new(m, group->assigns.at[a]->in[1], target->pointer, target->buffer);
+    }
+    for (int o = 0; o < group->out.n; o++)
+        if (!pointers_get(m->p->places, group->out.at[o])) own_buffer(m, group->out.at[o]);
+    int scratch = l->scratch && !expr_is(l->scratch, 0) ? scratch_new(m, l->scratch, l->at[0].kernel) : -1;
+    const char *scratch_name = scratch >= 0 ? m->p->buffers.at[scratch].c : NULL;
+    bool read = group->kind != GROUP_LATE;
+    for (int i = 0; i < l->n; i++) {
+        add_launch(m, items, &l->at[i], op, scratch_name, scratch);
+        add_late(m, items, group, &l->at[i], &read);
+    }
+    if (!read) bug("the count of %s \"%s\" is written by no launch", op_info(op->kind)->name, op->source);
+}
+
+static void save_gradients(Maker *m, Items *items, const Group *group)
+{
+    const Graph *g = m->p->graph;
+    for (int o = 0; o < group->out.n; o++) {
+        Value *v = group->out.at[o];
+        const char *weight = pointers_get(m->gradient_of, v);
+        if (!weight || !pointers_get(m->p->places, v)) continue;
+        Item *item = item_new(m, items, ITEM_SAVE, v->def);
+        item->place = program_place(m->p, v);
+        item->weight = layout_find(m->l->weight_of, weight);
+        item->bytes = value_bytes(g, v);
+        if (item->weight < 0) bug("a gradient for \"%s\", which is no weight", weight);
+    }
+}
+
+void add_groups(Maker *m, Items *items, const Groups *groups)
+{
+    for (int i = 0; i < groups->list.n; i++) {
+        add_group(m, items, groups->list.at[i]);
+        save_gradients(m, items, groups->list.at[i]);
+    }
+}
+
+/* ---- outputs ---- */
+static void place_outputs(Maker *m)
+{
+    Program *p = m->p;
+    const Graph *g = p->graph;
+    bool trains = strcmp(p->name, "train") == 0;
+    for (int i = 0; i < g->outputs.n && !trains; i++) {
+        Value *v = g->outputs.at[i];
+        const Place *place = v->origin == FROM_HYPER ? NULL : program_place(p, v);
+        if (!place) error_exit("output \"%s\" is a setting of the trainer, not something the model computes", g->output_names[i]);
+        if (place->buffer < 0) { /* a weight given out as it is */
+            Value *copy = NEW(m->l->arena, Value);
+            *copy = (Value){
+                .name = g->output_names[i], .dtype = v->dtype, .rank = v->rank, .shape = v->shape, .origin = FROM_PARAMETER};
+            own_buffer(m, copy);
+            add_copy(m, &p->items, copy, v, NULL);
+            v = copy;
+        }
+        vec_push(m->l->arena, &p->outputs, ((ProgramOutput){g->output_names[i], v, program_place(p, v)->buffer}));
+    }
+    for (int i = 0; i < p->outputs.n; i++) touch(m, p->outputs.at[i].buffer, p->positions > 0 ? p->positions - 1 : 0);
+}
+
+/* Weights, states and the batch once each, read; what is assigned, written. */
+static Expr *least_moved(Maker *m)
+{
+    Symbols *s = m->l->symbols;
+    const Graph *g = m->p->graph;
+    Expr *sum = expr_int(s, 0);
+    for (int i = 0; i < g->inputs.n; i++) {
+        const Value *v = g->inputs.at[i];
+        if (v->origin == FROM_HYPER || !v->users.n) continue;
+        sum = expr_add(s, sum, value_bytes(g, v));
+        for (int u = 0; u < v->users.n; u++)
+            if (v->users.at[u]->kind == OP_assign && v->users.at[u]->in[0] == v) sum = expr_add(s, sum, value_bytes(g, v));
+    }
+    return sum;
+}
+
+Program *program_make(Layout *layout, const char *name, const Groups *groups, const Launches *launches)
+{
+    Arena *arena = layout->arena;
+    Program *p = NEW(arena, Program);
+    p->name = name;
+    p->graph = groups->graph;
+    p->places = pointers_new(arena);
+    p->moved = p->flops = expr_int(layout->symbols, 0);
+    Maker m = {.l = layout,
+               .p = p,
+               .launches = launches,
+               .names = map_new(arena),
+               .last_of = map_new(arena),
+               .gradient_of = pointers_new(arena),
+               .times = expr_int(layout->symbols, 1)};
+    const Graph *g = p->graph;
+    for (int i = 0; i < g->outputs.n && g->output_names; i++)
+        if (strncmp(g->output_names[i], "gradient:", 9) == 0)
+            pointers_set(m.gradient_of, g->outputs.at[i], (void *)(g->output_names[i] + 9));
+    find_last_ops(&m, g);
+    place_inputs(&m);
+    add_groups(&m, &p->items, groups);
+    place_outputs(&m);
+    p->least = least_moved(&m);
+    return p;
+}

@@ -1,0 +1,110 @@
+/* A program flattened: the list of launches of one step, the buffers they need and the lives of these. */
+#ifndef PROGRAM_H
+#define PROGRAM_H
+#include "emit/emit.h"
+#include "emit/pointers.h"
+
+/* ---- names and tables that all programs of a model share ---- */
+typedef struct NamedTensor {
+    Tensor *tensor;
+    const char *c; /* name in C */
+} NamedTensor;
+typedef struct NamedInput {
+    Value *value; /* of the first program that has it */
+    const char *c;
+} NamedInput;
+typedef struct NamedDim {
+    Expr *symbol;
+    const char *c;
+} NamedDim;
+typedef struct Layout {
+    Arena *arena;
+    Symbols *symbols;
+    Map *taken; /* names in C that are used up: keywords, functions of the runtime, kernels, dims, tensors */
+    VEC(NamedDim) dims;
+    int *dim_of; /* by symbol_index: place in dims, -1 */
+    VEC(NamedInput) inputs, hypers;
+    VEC(NamedTensor) weights, states;
+    Map *input_of, *hyper_of, *weight_of, *state_of; /* name -> pointer to the entry's place + 1 */
+} Layout;
+
+Layout *layout_new(Arena *arena, Symbols *symbols);
+void layout_add(Layout *layout, const Graph *g);                     /* collects what the program uses */
+void layout_name(Layout *layout, const char *const *kernels, int n); /* gives C names; after all kernels are known */
+const char *layout_unique(Layout *layout, Map *also,
+                          const char *wanted);      /* a name in neither, taken from now on in the second (or first) */
+int layout_find(const Map *map, const char *name);  /* -1 */
+const char *c_name(Arena *arena, const char *name); /* "/h.0/attn/MatMul" -> "h_0_attn_matmul" */
+const char *upper(Arena *arena, const char *name);
+
+/* Text of an expression: dims by their names, with a prefix ("d->") where they are members. */
+const char *expr_c(const Layout *layout, Expr *e, const char *prefix);
+const char *shape_comment(const Layout *layout, const Value *v); /* (batch, seq, 64) */
+
+/* ---- one program ---- */
+typedef struct Buffer {
+    const char *c;      /* pointer's name in the step; the enumerator is PROGRAM_ and this in capitals */
+    const char *type;   /* of an element in C */
+    const char *shape;  /* for readers */
+    const char *source; /* node that makes it */
+    Expr *bytes;
+    int first, last; /* positions in the list of launches, both included */
+} Buffer;
+
+typedef struct Place {   /* where a value lies */
+    const char *pointer; /* C name of a pointer to its first element */
+    int buffer;          /* -1: weight or state */
+} Place;
+
+typedef enum { ITEM_LAUNCH, ITEM_COMMIT, ITEM_SAVE, ITEM_LATE, ITEM_LOOP, ITEM_WHILE, ITEM_BRANCH } ItemKind;
+typedef struct Item Item;
+typedef VEC(Item *) Items;
+typedef struct Local { /* a pointer that moves with a loop: one slice an iteration */
+    const char *name, *type, *base, *shape;
+    Expr *stride; /* elements */
+} Local;
+struct Item {
+    ItemKind kind;
+    int position;     /* LAUNCH, COMMIT: in the list of launches */
+    const char *role; /* of the operation it comes from */
+    const Launch *launch;
+    const char *scratch; /* pointer to the launch's scratch memory */
+    const Place *place;  /* COMMIT: loss; SAVE: gradient; LATE: count; WHILE, BRANCH: condition */
+    const char *type;    /* of an element there */
+    int weight;          /* SAVE */
+    Expr *bytes;         /* SAVE */
+    Expr *late;          /* LATE: the symbol learnt */
+    Expr *length;        /* LOOP: iterations */
+    const char *counter; /* LOOP, WHILE: C name */
+    bool reverse;
+    const Place *iteration; /* WHILE: where the body reads the iteration's number; NULL: it does not */
+    const Place *again;     /* WHILE: condition after an iteration */
+    const char *source;
+    VEC(Local) locals;
+    Items body[2], after; /* after: WHILE: copies of the carries, once the condition was read */
+};
+typedef struct ProgramOutput {
+    const char *name;
+    const Value *value;
+    int buffer;
+} ProgramOutput;
+typedef struct Program {
+    const char *name; /* "train" */
+    Graph *graph;
+    Items items;
+    VEC(Buffer) buffers;
+    int *input_buffer;                             /* beside layout->inputs; -1 */
+    int *reads_weight, *reads_state, *reads_hyper; /* beside the layout's: whether the step mentions it */
+    VEC(ProgramOutput) outputs;
+    int positions, kernels; /* launches, commit among them; kernels alone */
+    Expr *moved, *flops, *least;
+    Pointers *places; /* Value -> Place */
+} Program;
+
+/* The launches of every group, in order; adds their kernels to k.  Before layout_name. */
+typedef struct Launches Launches;
+Launches *launches_of(Arena *arena, Kernels *k, Symbols *symbols, const Groups *groups);
+void launches_kernels(const Launches *launches, Map *names); /* adds the names of kernels and library functions */
+Program *program_make(Layout *layout, const char *name, const Groups *groups, const Launches *launches);
+const Place *program_place(const Program *p, const Value *v);
+#endif

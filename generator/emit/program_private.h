@@ -1,0 +1,29 @@
+/* Shared by program.c and region.c alone. */
+#ifndef PROGRAM_PRIVATE_H
+#define PROGRAM_PRIVATE_H
+#include "emit/program.h"
+
+typedef struct GroupLaunches {
+    Launch *at;
+    int n;
+    Expr *scratch;
+} GroupLaunches;
+
+typedef struct Maker { /* a program while it is made */
+    Layout *l;
+    Program *p;
+    const Launches *launches;
+    Map *names;            /* of the step's locals */
+    Map *last_of;          /* "role source" -> the last operation that has them */
+    Pointers *gradient_of; /* value -> name of the weight */
+    Expr *times;           /* how often what is being added runs in a step */
+} Maker;
+
+void touch(Maker *m, int buffer, int position); /* the buffer is alive then */
+Place *place_new(Maker *m, const Value *v, const char *pointer, int buffer);
+Place *own_buffer(Maker *m, const Value *v);
+Item *item_new(Maker *m, Items *items, ItemKind kind, const Op *op);
+void add_copy(Maker *m, Items *items, Value *dst, Value *src, const Op *op);
+void add_groups(Maker *m, Items *items, const Groups *groups);
+void add_region(Maker *m, Items *items, const Group *group);
+#endif

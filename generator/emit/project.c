@@ -1,0 +1,146 @@
+/* From graphs to the folder: fuses, schedules, gives names, writes the files.  The graphs' expressions become canonical first, so
+ * that dims stated equal bear one name everywhere. */
+#include "emit/controller.h"
+#include "emit/embed.h"
+#include "emit/folder.h"
+#include "emit/step.h"
+#include "emit/template.h"
+#include "support/diag.h"
+#include "support/json.h"
+#include <string.h>
+
+enum { PROGRAMS_MAX = 3 };
+
+/* ---- canonical expressions ---- */
+static void canonical_value(const Graph *g, Value *v)
+{
+    for (int k = 0; k < v->rank; k++) v->shape[k] = expr_canonical(g->symbols, v->shape[k]);
+}
+
+static void canonical_graph(Graph *g)
+{
+    for (int i = 0; i < g->inputs.n; i++) canonical_value(g, g->inputs.at[i]);
+    for (int o = 0; o < g->ops.n; o++) {
+        Op *op = g->ops.at[o];
+        for (int i = 0; i < op->n_out; i++) canonical_value(g, op->out[i]);
+        for (int a = 0; a < op->n_attrs; a++) {
+            if (attr_kind(op->attrs[a].key) != ATTR_EXPRS) continue;
+            Expr **exprs = NEW_ARRAY(g->arena, Expr *, op->attrs[a].n + 1);
+            for (int k = 0; k < op->attrs[a].n; k++) exprs[k] = expr_canonical(g->symbols, op->attrs[a].exprs[k]);
+            op->attrs[a].exprs = exprs;
+        }
+        for (int b = 0; b < 2; b++)
+            if (op->body[b]) canonical_graph(op->body[b]);
+    }
+}
+
+/* ---- weights ---- */
+static void json_shape(Json *json, const Tensor *t)
+{
+    json_array_inline(json, "shape");
+    for (int k = 0; k < t->rank; k++) json_int(json, NULL, t->dims[k]);
+    json_close(json);
+}
+
+static size_t tensor_bytes(const Tensor *t)
+{
+    size_t bytes = (size_t)dtype_bytes(t->dtype);
+    for (int k = 0; k < t->rank; k++) bytes *= (size_t)t->dims[k];
+    return bytes;
+}
+
+/* Length of the header in 8 bytes, little-endian; the header, JSON padded with spaces; the tensors one after another. */
+static void write_weights(Folder *folder, const Layout *l)
+{
+    Buf header = {.arena = l->arena};
+    Json json = json_begin(&header);
+    int64_t at = 0;
+    json_object_inline(&json, NULL);
+    for (int i = 0; i < l->weights.n; i++) {
+        const Tensor *t = l->weights.at[i].tensor;
+        if (!t->data) continue;
+        int64_t bytes = (int64_t)tensor_bytes(t);
+        json_object_inline(&json, t->name);
+        json_text(&json, "dtype", upper(l->arena, dtype_name(t->dtype)));
+        json_shape(&json, t);
+        json_array_inline(&json, "data_offsets");
+        json_int(&json, NULL, at);
+        json_int(&json, NULL, at + bytes);
+        json_close(&json);
+        json_close(&json);
+        at += bytes;
+    }
+    json_close(&json);
+    while (header.length && header.text[header.length - 1] == '\n') header.text[--header.length] = 0;
+    while (header.length % 8) buf_put(&header, " ");
+    uint8_t size[8];
+    for (int i = 0; i < 8; i++) size[i] = (uint8_t)((uint64_t)header.length >> (8 * i));
+    folder_begin(folder, "weights.safetensors");
+    folder_append(folder, size, sizeof size);
+    folder_append(folder, buf_text(&header), header.length);
+    for (int i = 0; i < l->weights.n; i++) {
+        const Tensor *t = l->weights.at[i].tensor;
+        if (t->data) folder_append(folder, t->data, tensor_bytes(t));
+    }
+    folder_end(folder);
+}
+
+/* ---- files ---- */
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static void write_runtime(Folder *folder)
+{
+    for (const EmbeddedFile *f = embedded_files; f->path; f++)
+        if (strncmp(f->path, "runtime/", 8) == 0) folder_bytes(folder, f->path, f->at, (size_t)(f->end - f->at));
+}
+
+static void write_folder(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)
+{
+    Arena *arena = layout->arena;
+    Buf source = {.arena = arena};
+    comment_put(&source, file_name(project->options->model));
+    const Hole holes[] = {{"MODEL", buf_text(&source)}, {"PROGRAM", project->options->inference ? "runner" : "trainer"}};
+    const int n_holes = sizeof holes / sizeof *holes;
+    Folder *folder = folder_open(arena, project->options->out);
+    folder_text(folder, "model.h", model_h(project, layout, programs, n));
+    folder_text(folder, "model.cu", model_cu(project, layout, programs, n, kernels));
+    folder_text(folder, "controller.c", controller_c(project, layout, programs, n));
+    folder_text(folder, "main.c", template_fill(arena, "templates/main.c", holes, n_holes));
+    folder_text(folder, "Makefile", template_fill(arena, "templates/Makefile", holes, n_holes));
+    write_runtime(folder);
+    if (project->trainable_table && !project->options->inference) folder_text(folder, "trainable.txt", project->trainable_table);
+    write_weights(folder, layout);
+    folder_commit(folder);
+}
+
+void emit_project(const Project *project, Arena *arena, Symbols *symbols)
+{
+    Graph *graphs[PROGRAMS_MAX] = {project->train, project->evaluate, project->infer};
+    const char *names[PROGRAMS_MAX] = {"train", "evaluate", "infer"};
+    Groups *groups[PROGRAMS_MAX];
+    Launches *launches[PROGRAMS_MAX];
+    Program *programs[PROGRAMS_MAX];
+    Kernels *kernels = kernels_new(arena, symbols);
+    Layout *layout = layout_new(arena, symbols);
+    Map *kernel_names = map_new(arena);
+    int n = 0;
+    for (int i = 0; i < PROGRAMS_MAX; i++) {
+        if (!graphs[i]) continue;
+        canonical_graph(graphs[i]);
+        groups[n] = pass_fuse(graphs[i], project->options->no_fuse);
+        pass_schedule(groups[n]);
+        launches[n] = launches_of(arena, kernels, symbols, groups[n]);
+        launches_kernels(launches[n], kernel_names);
+        layout_add(layout, graphs[i]);
+        names[n++] = names[i];
+    }
+    const char **taken = NEW_ARRAY(arena, const char *, map_count(kernel_names) + 1);
+    for (int i = 0; i < map_count(kernel_names); i++) taken[i] = map_key(kernel_names, i);
+    layout_name(layout, taken, map_count(kernel_names));
+    for (int i = 0; i < n; i++) programs[i] = program_make(layout, names[i], groups[i], launches[i]);
+    write_folder(project, layout, programs, n, kernels_text(kernels));
+}

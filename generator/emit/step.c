@@ -1,0 +1,363 @@
+/* Text of model.cu: its head, the kernels, and a function for each program's step. */
+#include "emit/step.h"
+#include "support/diag.h"
+#include <ctype.h>
+#include <string.h>
+
+enum { COMMENT_COLUMN = 100 };
+
+typedef struct {
+    const Layout *l;
+    const Program *p;
+    Buf body; /* of the function, behind its declarations */
+    const char *section;
+    bool committed, has_commit;
+} Writer;
+
+void comment_put(Buf *out, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        if (p[0] == '*' && p[1] == '/') {
+            buf_put(out, "* ");
+        } else if (p[0] == '/' && p[1] == '*') {
+            buf_put(out, "/ ");
+        } else {
+            buf_write(out, *p == '\n' ? " " : p, 1);
+        }
+    }
+}
+
+static const char *commented(const Layout *l, const char *text)
+{
+    Buf out = {.arena = l->arena};
+    comment_put(&out, text);
+    return buf_text(&out);
+}
+
+static void indent(Writer *w, int depth)
+{
+    buf_printf(&w->body, "%*s", 4 * depth, "");
+}
+
+/* ---- sections ---- */
+static void section(Writer *w, const Item *item)
+{
+    const char *now = w->section;
+    if (item->kind == ITEM_COMMIT)
+        now = "commit: nothing above has changed a weight; nothing below is abandoned";
+    else if (w->committed)
+        now = "backward; each weight is updated as soon as its gradient is complete and its last reader is done";
+    else if (!w->has_commit)
+        now = "forward";
+    else
+        now = strcmp(item->role, "loss") == 0 || (w->section && strcmp(w->section, "loss") == 0) ? "loss" : "forward";
+    if (w->section && strcmp(now, w->section) == 0) return;
+    w->section = now;
+    buf_printf(&w->body, "\n    /* ---- %s ---- */\n", now);
+}
+
+/* ---- launches ---- */
+static const char *argument(Writer *w, const Item *item, const Arg *arg)
+{
+    const Layout *l = w->l;
+    switch (arg->kind) {
+    case ARG_VALUE: return program_place(w->p, arg->value)->pointer;
+    case ARG_EXPR: return expr_c(l, arg->expr, "");
+    case ARG_HYPER: return l->hypers.at[layout_find(l->hyper_of, arg->value->name)].c;
+    case ARG_SEED: return "s->seed";
+    case ARG_STEP: return "s->number";
+    case ARG_SCRATCH:
+        if (!item->scratch) bug("%s wants scratch memory that nobody gave", item->launch->kernel);
+        if (!arg->expr || expr_is(arg->expr, 0)) return arena_text(l->arena, "(%s *)%s", arg->type, item->scratch);
+        return arena_text(l->arena, "(%s *)(%s + %s)", arg->type, item->scratch, expr_c(l, arg->expr, ""));
+    }
+    bug("argument of kind %d", (int)arg->kind);
+}
+
+static void launch_text(Writer *w, const Item *item, int depth)
+{
+    const Launch *launch = item->launch;
+    Buf line = {.arena = w->l->arena};
+    buf_printf(&line, "%*s", 4 * depth, "");
+    if (launch->library)
+        buf_printf(&line, "%s(s", launch->kernel);
+    else if (launch->each)
+        buf_printf(&line, "LAUNCH(s, %s, rows(%s, %s), %d)(", launch->kernel, expr_c(w->l, launch->blocks, ""),
+                   expr_c(w->l, launch->each, ""), launch->threads);
+    else
+        buf_printf(&line, "LAUNCH(s, %s, elements(%s), %d)(", launch->kernel, expr_c(w->l, launch->blocks, ""), launch->threads);
+    for (int a = 0; a < launch->args.n; a++)
+        buf_printf(&line, "%s%s", a || launch->library ? ", " : "", argument(w, item, &launch->args.at[a]));
+    buf_put(&line, ");");
+    if (launch->comment && *launch->comment) {
+        int pad = (int)line.length < COMMENT_COLUMN ? COMMENT_COLUMN - (int)line.length : 1;
+        buf_printf(&line, "%*s/* %s */", pad, "", commented(w->l, launch->comment));
+    }
+    buf_printf(&w->body, "%s\n", buf_text(&line));
+}
+
+/* ---- items ---- */
+static void items_text(Writer *w, const Items *items, int depth);
+
+static void loop_text(Writer *w, const Item *item, int depth)
+{
+    const char *t = item->counter, *n = expr_c(w->l, item->length, "");
+    indent(w, depth);
+    if (item->reverse)
+        buf_printf(&w->body, "for (int64_t %s = %s - 1; %s >= 0; %s--) {", t, n, t, t);
+    else
+        buf_printf(&w->body, "for (int64_t %s = 0; %s < %s; %s++) {", t, t, n, t);
+    buf_printf(&w->body, " /* \"%s\" */\n", commented(w->l, item->source));
+    for (int i = 0; i < item->locals.n; i++) {
+        const Local *local = &item->locals.at[i];
+        const char *stride = expr_c(w->l, local->stride, "");
+        bool plain = true;
+        for (const char *p = stride; *p; p++) plain = plain && (isalnum((unsigned char)*p) || *p == '_');
+        indent(w, depth + 1);
+        buf_printf(&w->body, plain ? "%s *const %s = %s + %s * %s; /* %s */\n" : "%s *const %s = %s + %s * (%s); /* %s */\n",
+                   local->type, local->name, local->base, t, stride, commented(w->l, local->shape));
+    }
+    items_text(w, &item->body[0], depth + 1);
+    indent(w, depth);
+    buf_put(&w->body, "}\n");
+}
+
+static void while_text(Writer *w, const Item *item, int depth)
+{
+    indent(w, depth);
+    buf_printf(&w->body, "for (int64_t %s = 0, more = read_flag(s, %s); more && !s->error; %s++) { /* \"%s\" */\n", item->counter,
+               item->place->pointer, item->counter, commented(w->l, item->source));
+    if (item->iteration) {
+        indent(w, depth + 1);
+        buf_printf(&w->body, "write_int(s, %s, %s);\n", item->iteration->pointer, item->counter);
+    }
+    items_text(w, &item->body[0], depth + 1);
+    indent(w, depth + 1);
+    buf_printf(&w->body, "more = read_flag(s, %s);\n", item->again->pointer);
+    items_text(w, &item->after, depth + 1);
+    indent(w, depth);
+    buf_put(&w->body, "}\n");
+}
+
+static void branch_text(Writer *w, const Item *item, int depth)
+{
+    indent(w, depth);
+    buf_printf(&w->body, "if (read_flag(s, %s)) { /* \"%s\" */\n", item->place->pointer, commented(w->l, item->source));
+    items_text(w, &item->body[0], depth + 1);
+    indent(w, depth);
+    buf_put(&w->body, "} else {\n");
+    items_text(w, &item->body[1], depth + 1);
+    indent(w, depth);
+    buf_put(&w->body, "}\n");
+}
+
+static void item_text(Writer *w, const Item *item, int depth)
+{
+    const Layout *l = w->l;
+    switch (item->kind) {
+    case ITEM_LAUNCH: launch_text(w, item, depth); return;
+    case ITEM_COMMIT:
+        indent(w, depth);
+        buf_printf(&w->body, "if (int error = commit(s, %s)) return error;\n", item->place->pointer);
+        w->committed = true;
+        return;
+    case ITEM_SAVE:
+        indent(w, depth);
+        buf_printf(&w->body, "save_gradient(s, WEIGHT_%s, %s, %s);\n", upper(l->arena, l->weights.at[item->weight].c),
+                   item->place->pointer, expr_c(l, item->bytes, ""));
+        return;
+    case ITEM_LATE: {
+        const char *dim = l->dims.at[l->dim_of[symbol_index(item->late)]].c;
+        indent(w, depth);
+        buf_printf(&w->body, "%s = late->%s = read_count(s, %s);\n", dim, dim, item->place->pointer);
+        return;
+    }
+    case ITEM_LOOP: loop_text(w, item, depth); return;
+    case ITEM_WHILE: while_text(w, item, depth); return;
+    case ITEM_BRANCH: branch_text(w, item, depth); return;
+    }
+}
+
+static void items_text(Writer *w, const Items *items, int depth)
+{
+    for (int i = 0; i < items->n; i++) {
+        if (depth == 1 && items->at[i]->kind != ITEM_SAVE) section(w, items->at[i]);
+        item_text(w, items->at[i], depth);
+    }
+}
+
+/* ---- declarations ---- */
+static Map *words(Arena *arena, const char *text)
+{
+    Map *map = map_new(arena);
+    for (const char *p = text; *p;) {
+        if (!isalpha((unsigned char)*p) && *p != '_') {
+            p++;
+            continue;
+        }
+        const char *start = p;
+        while (isalnum((unsigned char)*p) || *p == '_') p++;
+        map_set(map, arena_copy(arena, start, (size_t)(p - start)), map);
+    }
+    return map;
+}
+
+static void declare_dims(Buf *out, const Writer *w, const Map *used)
+{
+    const Layout *l = w->l;
+    Buf plain = {.arena = l->arena}, late = {.arena = l->arena};
+    for (int i = 0; i < l->dims.n; i++) {
+        const char *c = l->dims.at[i].c;
+        if (!map_has(used, c)) continue;
+        Buf *list = symbol_facts(l->symbols, l->dims.at[i].symbol).late ? &late : &plain;
+        buf_printf(list, "%s%s = d->%s", list->length ? ", " : "", c, c);
+    }
+    if (plain.length || late.length) buf_put(out, "    const Dims *const d = (const Dims *)s->dims;\n");
+    if (late.length && map_has(used, "late")) buf_put(out, "    Dims *const late = (Dims *)s->late;\n");
+    if (plain.length) buf_printf(out, "    const int64_t %s;\n", buf_text(&plain));
+    if (late.length) buf_printf(out, "    int64_t %s; /* at most; known once their kernels have run */\n", buf_text(&late));
+}
+
+static void declare_pointer(Buf *out, const Layout *l, const char *type, const char *name, const char *from, const char *index,
+                            const char *comment)
+{
+    Buf line = {.arena = l->arena};
+    buf_printf(&line, "    %s *const %s = %s<%s>(s, %s);", type, name, from, type, index);
+    int column = COMMENT_COLUMN - 12, pad = (int)line.length < column ? column - (int)line.length : 1;
+    buf_printf(out, "%s%*s/* %s */\n", buf_text(&line), pad, "", commented(l, comment));
+}
+
+static const char *tensor_comment(Arena *arena, const Tensor *t)
+{
+    Buf out = {.arena = arena};
+    buf_put(&out, "(");
+    for (int i = 0; i < t->rank; i++) buf_printf(&out, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
+    buf_printf(&out, ") \"%s\"", t->name);
+    return buf_text(&out);
+}
+
+static void declare_memory(Buf *out, const Writer *w, const Map *used)
+{
+    const Layout *l = w->l;
+    for (int i = 0; i < l->hypers.n; i++) {
+        const Value *v = l->hypers.at[i].value;
+        const char *c = l->hypers.at[i].c, *type = dtype_c(v->dtype);
+        if (map_has(used, c)) buf_printf(out, "    const %s %s = (%s)s->hypers[HYPER_%s];\n", type, c, type, upper(l->arena, c));
+    }
+    for (int i = 0; i < l->weights.n; i++) {
+        const char *c = l->weights.at[i].c;
+        if (w->p->reads_weight[i] && map_has(used, c))
+            declare_pointer(out, l, dtype_c(l->weights.at[i].tensor->dtype), c, "weight",
+                            arena_text(l->arena, "WEIGHT_%s", upper(l->arena, c)),
+                            tensor_comment(l->arena, l->weights.at[i].tensor));
+    }
+    for (int i = 0; i < l->states.n; i++) {
+        const char *c = l->states.at[i].c;
+        if (w->p->reads_state[i] && map_has(used, c))
+            declare_pointer(out, l, dtype_c(l->states.at[i].tensor->dtype), c, "state",
+                            arena_text(l->arena, "STATE_%s", upper(l->arena, c)), tensor_comment(l->arena, l->states.at[i].tensor));
+    }
+    for (int i = 0; i < w->p->buffers.n; i++) {
+        const Buffer *b = &w->p->buffers.at[i];
+        if (map_has(used, b->c))
+            declare_pointer(out, l, b->type, b->c, "buffer",
+                            arena_text(l->arena, "%s_%s", upper(l->arena, w->p->name), upper(l->arena, b->c)),
+                            *b->source ? arena_text(l->arena, "%s \"%s\"", b->shape, b->source) : b->shape);
+    }
+}
+
+static bool commits(const Items *items)
+{
+    for (int i = 0; i < items->n; i++)
+        if (items->at[i]->kind == ITEM_COMMIT) return true;
+    return false;
+}
+
+void step_text(Buf *out, const Layout *layout, const Program *p)
+{
+    Writer w = {.l = layout, .p = p, .body = {.arena = layout->arena}, .has_commit = commits(&p->items)};
+    items_text(&w, &p->items, 1);
+    const char *body = buf_text(&w.body);
+    Map *used = words(layout->arena, body);
+    bool trains = strcmp(p->name, "train") == 0;
+    buf_printf(out, "/* %s.  Returns 0, or the error of the first launch that failed%s. */\n",
+               trains                             ? "One step of training"
+               : strcmp(p->name, "evaluate") == 0 ? "Loss and outputs of a batch; changes nothing"
+                                                  : "Outputs of a batch",
+               w.has_commit ? ", or STEP_NOT_FINITE where the loss is no number" : "");
+    buf_printf(out, "int %s_step(Step *s)\n{\n", p->name);
+    declare_dims(out, &w, used);
+    declare_memory(out, &w, used);
+    buf_put(out, body);
+    buf_put(out, "    return s->error;\n}\n");
+}
+
+/* ---- the file ---- */
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static void dims_line(Buf *out, const Layout *l)
+{
+    buf_put(out, " * dims   ");
+    for (int i = 0; i < l->dims.n; i++) {
+        Expr *symbol = l->dims.at[i].symbol;
+        SymbolFacts f = symbol_facts(l->symbols, symbol);
+        buf_put(out, i ? ", " : "");
+        comment_put(out, expr_symbol_name(symbol));
+        if (f.late)
+            buf_printf(out, " <= %s, known late", commented(l, expr_text(l->arena, f.upper)));
+        else if (f.high >= EXPR_UNBOUNDED)
+            buf_printf(out, " >= %lld", (long long)f.low);
+        else
+            buf_printf(out, " %lld..%lld", (long long)f.low, (long long)f.high);
+        if (f.likely && !f.late) buf_printf(out, " ~ %lld", (long long)f.likely);
+    }
+    buf_put(out, l->dims.n ? "\n" : "none: every shape is fixed\n");
+}
+
+static void head(Buf *out, const Project *project, const Layout *l, Program *const *programs, int n)
+{
+    buf_put(out, "/* ");
+    comment_put(out, file_name(project->options->model));
+    buf_put(out, " -> model.cu\n");
+    if (project->train) {
+        buf_put(out, " * loss   ");
+        comment_put(out, project->loss.text ? project->loss.text : "the model's own");
+        buf_printf(out, ", optimizer %s, %s\n", project->options->optimizer ? project->options->optimizer : "none",
+                   project->options->precision ? project->options->precision : "fp32");
+    }
+    dims_line(out, l);
+    for (int i = 0; i < n; i++) {
+        const Program *p = programs[i];
+        buf_printf(out, " * %-8s %d kernels; bytes moved ", p->name, p->kernels);
+        comment_put(out, expr_text(l->arena, p->moved));
+        buf_put(out, ",\n *          least possible ");
+        comment_put(out, expr_text(l->arena, p->least));
+        buf_put(out, "\n");
+    }
+    for (int i = 0; i < project->notes.n; i++) {
+        buf_put(out, " * note   ");
+        comment_put(out, project->notes.at[i]);
+        buf_put(out, "\n");
+    }
+    buf_put(out, " * made by ");
+    comment_put(out, project->settings ? project->settings : "disc-gen");
+    buf_put(out, " */\n");
+}
+
+const char *model_cu(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)
+{
+    Buf out = {.arena = layout->arena};
+    head(&out, project, layout, programs, n);
+    buf_put(&out, "#include \"model.h\"\n#include \"runtime/device/device.h\"\n#include \"runtime/device/blas.h\"\n#include "
+                  "\"runtime/controller/step.h\"\n\n");
+    buf_put(&out, kernels);
+    for (int i = 0; i < n; i++) {
+        buf_put(&out, "\n");
+        step_text(&out, layout, programs[i]);
+    }
+    return buf_text(&out);
+}

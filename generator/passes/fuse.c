@@ -1,0 +1,411 @@
+/* Groups operations, so that each group becomes one kernel or one library call.
+ *
+ * Needs: decomposed, simplified graph.  Breaks: nothing; the graph itself is not changed.
+ *
+ * Operations are seen from the last to the first, so an operation knows the groups of all its readers when its own is chosen:
+ * - what is cheap (constants, iota, dims, their broadcasts, masks made of them) is made again inside every loop or reduction that
+ * reads it;
+ * - an elementwise or index operation joins the loop or reduction of its readers where each element would be computed once;
+ * - it may join and be stored as well (a stash; one of an optimizer's moments) where every reader outside comes after the whole
+ * group. Each of those stands later in the graph than the group's last operation, so no path leads from the group back into it.
+ * With no_fuse only constants, iota, dims and broadcasts are folded. */
+#include "emit/emit.h"
+#include "support/diag.h"
+
+enum { GROUP_OPS_MAX = 48, GROUP_READS_MAX = 24, CHEAP_COST_MAX = 8, UNIFORM_COST_MAX = 100 };
+
+typedef struct Draft {
+    GroupKind kind;
+    Ops ops;      /* last first; root is at[0] */
+    int in_order; /* index class of the root's elements: operations of one class are evaluated at the same index */
+    int reads;
+    struct Draft *next;
+} Draft;
+
+typedef struct {
+    Graph *g;
+    bool no_fuse;
+    int *order;              /* by op->id */
+    uint8_t *cheap;          /* by value id: cost + 1 of making it again in each reader, 0: not cheap */
+    uint8_t *stored;         /* by value id: lies in memory */
+    uint8_t *output;         /* by value id: an output of the graph */
+    Draft **draft;           /* by op->id: the group of an operation that is not folded */
+    int *index_class;        /* by op->id: within its group */
+    uint8_t *copied;         /* by op->id of an assign: needs a copy */
+    uint8_t *pure, *uniform; /* by value id: made of hypers, constants and dims; one number besides */
+    int classes;
+    VEC(Draft *) drafts;
+    uint8_t *seen; /* by op->id, for collecting */
+} Fuse;
+
+static bool loopable(const Op *op)
+{
+    switch (op_info(op->kind)->class) {
+    case ELEMENTWISE:
+    case SOURCE: return true;
+    case INDEX: return op->kind != OP_reshape;
+    default: return false;
+    }
+}
+
+static GroupKind kind_of(const Op *op)
+{
+    switch (op_info(op->kind)->class) {
+    case ELEMENTWISE:
+    case SOURCE: return GROUP_LOOP;
+    case INDEX: return op->kind == OP_reshape ? GROUP_VIEW : GROUP_LOOP;
+    case REDUCE: return GROUP_REDUCE;
+    case CUMULATIVE: return GROUP_CUMULATIVE;
+    case SORT: return GROUP_SORT;
+    case SCATTER: return GROUP_SCATTER;
+    case LATE: return GROUP_LATE;
+    case DOT: return GROUP_DOT;
+    case CONV: return GROUP_CONV;
+    case POOL: return GROUP_POOL;
+    case REGION: return GROUP_REGION;
+    case EFFECT: return op->kind == OP_commit ? GROUP_COMMIT : GROUP_ASSIGN;
+    case COMPOSITE: break;
+    }
+    bug("%s \"%s\" reached fuse", op_info(op->kind)->name, op->source);
+}
+
+static bool folds(GroupKind kind)
+{
+    return kind == GROUP_LOOP || kind == GROUP_REDUCE;
+}
+
+/* ---- what is cheap ---- */
+static bool simple(OpKind kind)
+{
+    switch (kind) {
+    case OP_neg:
+    case OP_abs:
+    case OP_not:
+    case OP_cast:
+    case OP_add:
+    case OP_sub:
+    case OP_mul:
+    case OP_max:
+    case OP_min:
+    case OP_eq:
+    case OP_lt:
+    case OP_le:
+    case OP_and:
+    case OP_or:
+    case OP_xor:
+    case OP_select:
+    case OP_relu: return true;
+    default: return false;
+    }
+}
+
+/* Made of hypers, constants and dims alone: making it again reads no memory. */
+static bool is_pure(const Fuse *f, const Op *op)
+{
+    for (int i = 0; i < op->n_in; i++)
+        if (op->in[i]->origin != FROM_HYPER && !f->pure[op->in[i]->id]) return false;
+    return op->n_out == 1 && op->kind != OP_random;
+}
+
+/* Cost + 1 of making the result again in each reader; 0 where it has to be computed once. */
+static int cheapness(const Fuse *f, const Op *op)
+{
+    if (op->kind == OP_constant || op->kind == OP_iota || op->kind == OP_dims || op->kind == OP_broadcast) return 1;
+    if (f->no_fuse) return 0;
+    bool index = op->kind == OP_reshape || op->kind == OP_transpose || op->kind == OP_slice, uniform = f->uniform[op->out[0]->id];
+    bool mask = op_info(op->kind)->class == ELEMENTWISE && f->pure[op->out[0]->id] && (simple(op->kind) || uniform);
+    if (!index && !mask) return 0;
+    int cost = index ? 1 : 2;
+    for (int i = 0; i < op->n_in; i++) {
+        if (op->in[i]->origin == FROM_HYPER) continue;
+        if (!f->cheap[op->in[i]->id]) return 0;
+        cost += f->cheap[op->in[i]->id] - 1;
+    }
+    return cost <= (uniform ? UNIFORM_COST_MAX : CHEAP_COST_MAX) ? cost : 0;
+}
+
+/* ---- drafts ---- */
+static Draft *draft_new(Fuse *f, Op *root, GroupKind kind)
+{
+    Draft *d = NEW(f->g->arena, Draft);
+    d->kind = kind;
+    d->in_order = f->classes++;
+    vec_push(f->g->arena, &d->ops, root);
+    f->draft[root->id] = d;
+    f->index_class[root->id] = kind == GROUP_REDUCE ? f->classes++ : d->in_order;
+    vec_push(f->g->arena, &f->drafts, d);
+    d->reads = root->n_in;
+    return d;
+}
+
+/* How often u takes each element of its operand i: at most once, or perhaps more. */
+static bool reads_once(const Op *u, const Value *v)
+{
+    int places = 0;
+    for (int i = 0; i < u->n_in; i++) places += u->in[i] == v;
+    if (op_info(u->kind)->class == ELEMENTWISE) return true;
+    if (places != 1) return false;
+    switch (u->kind) {
+    case OP_transpose:
+    case OP_slice:
+    case OP_concat: return true;
+    case OP_pad: return u->in[0] == v;
+    case OP_gather: return u->in[1] == v && u->out[0]->rank == v->rank;
+    default: return op_info(u->kind)->class == REDUCE;
+    }
+}
+
+static bool is_in_place_use(const Fuse *f, const Op *u, const Value *v)
+{
+    return u->kind == OP_assign && u->in[1] == v && u->in[0] != v && u->in[0]->origin != FROM_BATCH && !f->copied[u->id];
+}
+
+/* The group that an operation may join, and the index class it has there. */
+typedef struct {
+    Draft *draft;
+    int index_class;
+    bool stored; /* the result is needed outside too */
+} Home;
+
+static bool is_stored(const Fuse *f, const Value *v)
+{
+    return f->stored[v->id] || f->output[v->id];
+}
+
+static Home find_home(Fuse *f, const Op *op)
+{
+    const Value *v = op->out[0];
+    Home home = {0};
+    int inside = 0, mapped = 0;
+    for (int i = 0; i < v->users.n; i++) { /* the latest group among the readers' is the only one all others come after */
+        Draft *d = f->draft[v->users.at[i]->id];
+        if (!d || !folds(d->kind) || f->draft[v->users.at[i]->id]->ops.n >= GROUP_OPS_MAX) continue;
+        if (!home.draft || f->order[d->ops.at[0]->id] < f->order[home.draft->ops.at[0]->id]) home.draft = d;
+    }
+    if (!home.draft) return home;
+    int root = f->order[home.draft->ops.at[0]->id];
+    home.index_class = -1;
+    home.stored = is_stored(f, v);
+    for (int i = 0; i < v->users.n; i++) {
+        const Op *u = v->users.at[i];
+        if (f->draft[u->id] == home.draft && u->kind != OP_assign) {
+            if (!reads_once(u, v)) return (Home){0};
+            bool same_index = op_info(u->kind)->class == ELEMENTWISE || op_info(u->kind)->class == REDUCE;
+            if (!same_index) mapped++;
+            int c = same_index ? f->index_class[u->id] : f->classes++;
+            if (inside++ && c != home.index_class) return (Home){0};
+            home.index_class = c;
+        } else if (is_in_place_use(f, u, v)) {
+            home.stored = true;
+        } else if (f->order[u->id] > root) {
+            home.stored = true;
+        } else {
+            return (Home){0};
+        }
+    }
+    if (mapped && inside > 1) return (Home){0};
+    if (home.stored && (home.draft->kind != GROUP_LOOP || home.index_class != home.draft->in_order ||
+                        !same_shape(f->g, v, home.draft->ops.at[0]->out[0])))
+        return (Home){0};
+    if (home.draft->reads + op->n_in - 1 > GROUP_READS_MAX) return (Home){0};
+    return home;
+}
+
+static void need_operands(Fuse *f, const Op *op, bool cheap_too)
+{
+    for (int i = 0; i < op->n_in; i++)
+        if (cheap_too || !f->cheap[op->in[i]->id]) f->stored[op->in[i]->id] = 1;
+}
+
+static void choose(Fuse *f, Op *op)
+{
+    GroupKind kind = kind_of(op);
+    if (op->n_out == 1 && f->cheap[op->out[0]->id]) {
+        need_operands(f, op, false);
+        if (is_stored(f, op->out[0])) draft_new(f, op, GROUP_LOOP);
+        return;
+    }
+    if (!folds(kind)) {
+        draft_new(f, op, kind);
+        need_operands(f, op, true);
+        return;
+    }
+    Home home = f->no_fuse || !loopable(op) ? (Home){0} : find_home(f, op);
+    if (!home.draft) {
+        draft_new(f, op, kind);
+        f->stored[op->out[0]->id] = 1;
+    } else {
+        f->draft[op->id] = home.draft;
+        f->index_class[op->id] = home.index_class;
+        vec_push(f->g->arena, &home.draft->ops, op);
+        home.draft->reads += op->n_in - 1;
+        if (home.stored) f->stored[op->out[0]->id] = 1;
+    }
+}
+
+/* ---- from drafts to groups ---- */
+static void sort_ops(const Fuse *f, Ops *ops)
+{
+    for (int i = 1; i < ops->n; i++) {
+        Op *op = ops->at[i];
+        int j = i;
+        for (; j > 0 && f->order[ops->at[j - 1]->id] > f->order[op->id]; j--) ops->at[j] = ops->at[j - 1];
+        ops->at[j] = op;
+    }
+}
+
+static void add_once(Arena *arena, Values *values, Value *v)
+{
+    for (int i = 0; i < values->n; i++)
+        if (values->at[i] == v) return;
+    vec_push(arena, values, v);
+}
+
+static void collect(Fuse *f, Group *group, Op *op)
+{
+    if (f->seen[op->id]) return;
+    f->seen[op->id] = 1;
+    vec_push(f->g->arena, &group->ops, op);
+    if (!folds(group->kind)) return;
+    for (int i = 0; i < op->n_in; i++)
+        if (op->in[i]->def && f->cheap[op->in[i]->id]) collect(f, group, op->in[i]->def);
+}
+
+static Group *group_of(Fuse *f, const Draft *d)
+{
+    Graph *g = f->g;
+    Group *group = NEW(g->arena, Group);
+    group->kind = d->kind;
+    for (int i = 0; i < d->ops.n; i++) collect(f, group, d->ops.at[i]);
+    sort_ops(f, &group->ops);
+    for (int o = 0; o < group->ops.n; o++) {
+        const Op *op = group->ops.at[o];
+        for (int i = 0; i < op->n_in; i++)
+            if (!op->in[i]->def || !f->seen[op->in[i]->def->id]) add_once(g->arena, &group->in, op->in[i]);
+        bool own = f->draft[op->id] == d;
+        for (int i = 0; own && i < op->n_out; i++)
+            if (op->n_out > 1 || is_stored(f, op->out[i])) vec_push(g->arena, &group->out, op->out[i]);
+    }
+    for (int o = 0; o < group->ops.n; o++) f->seen[group->ops.at[o]->id] = 0;
+    Op *root = d->ops.at[0];
+    if (group->kind == GROUP_ASSIGN) {
+        group->in.n = 0;
+        vec_push(g->arena, &group->in, root->in[1]);
+        vec_push(g->arena, &group->out, root->in[0]);
+    }
+    for (int b = 0; b < 2; b++)
+        if (root->body[b]) group->body[b] = pass_fuse(root->body[b], f->no_fuse);
+    return group;
+}
+
+/* ---- assigns in place ---- */
+static bool only_at_own_index(const Fuse *f, const Group *group, const Value *target, const Draft *d)
+{
+    for (int o = 0; o < group->ops.n; o++) {
+        const Op *op = group->ops.at[o];
+        for (int i = 0; i < op->n_in; i++) {
+            const Value *root = op->in[i];
+            while (root->def && root->def->kind == OP_reshape) root = root->def->in[0];
+            if (root != target) continue;
+            if (op->in[i] != target || op_info(op->kind)->class != ELEMENTWISE || f->draft[op->id] != d ||
+                f->index_class[op->id] != d->in_order)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* A value that lies in memory only because an assign wants it is written straight into the assign's target: the assign then joins
+ * the group's outputs, and the group writes the target.  Not where somebody else reads the value, or the group reads the target
+ * elsewhere. */
+static bool writes_in_place(const Fuse *f, const Group *group, const Draft *d, const Op *assign)
+{
+    const Value *target = assign->in[0], *v = assign->in[1];
+    if (d->kind != GROUP_LOOP || f->output[v->id] || !same_shape(f->g, target, v) || target->dtype != v->dtype) return false;
+    for (int i = 0; i < v->users.n; i++)
+        if (v->users.at[i] != assign && f->draft[v->users.at[i]->id] != d) return false;
+    return only_at_own_index(f, group, target, d);
+}
+
+/* A group that writes a target runs after every other reader of the target, so nothing that reads its other results may come before
+ * one. */
+static bool leads_nowhere(const Fuse *f, const Group *group)
+{
+    for (int i = 0; i < group->out.n; i++) {
+        const Value *v = group->out.at[i];
+        if (f->output[v->id]) continue;
+        for (int u = 0; u < v->users.n; u++)
+            if (v->users.at[u]->kind != OP_assign && f->draft[v->users.at[u]->id] != f->draft[v->def->id]) return false;
+    }
+    return true;
+}
+
+static void settle_assigns(Fuse *f, Groups *groups, Group **of_draft)
+{
+    uint8_t *dropped = NEW_ARRAY(f->g->arena, uint8_t, groups->list.n + 1);
+    for (int i = 0; i < groups->list.n; i++) {
+        Group *assign = groups->list.at[i];
+        if (assign->kind != GROUP_ASSIGN) continue;
+        Op *op = assign->ops.at[assign->ops.n - 1];
+        Op *maker = op->in[1]->def;
+        if (!maker || !f->draft[maker->id]) continue;
+        Group *group = of_draft[maker->id];
+        if (!leads_nowhere(f, group) || !writes_in_place(f, group, f->draft[maker->id], op)) continue;
+        vec_push(f->g->arena, &group->assigns, op);
+        dropped[i] = 1;
+    }
+    int kept = 0;
+    for (int i = 0; i < groups->list.n; i++)
+        if (!dropped[i]) groups->list.at[kept++] = groups->list.at[i];
+    groups->list.n = kept;
+}
+
+static void prepare(Fuse *f)
+{
+    Graph *g = f->g;
+    int ops = g->next_op + 1, values = g->next_value + 1;
+    f->order = NEW_ARRAY(g->arena, int, ops);
+    f->draft = NEW_ARRAY(g->arena, Draft *, ops);
+    f->index_class = NEW_ARRAY(g->arena, int, ops);
+    f->copied = NEW_ARRAY(g->arena, uint8_t, ops);
+    f->seen = NEW_ARRAY(g->arena, uint8_t, ops);
+    f->cheap = NEW_ARRAY(g->arena, uint8_t, values);
+    f->stored = NEW_ARRAY(g->arena, uint8_t, values);
+    f->output = NEW_ARRAY(g->arena, uint8_t, values);
+    f->pure = NEW_ARRAY(g->arena, uint8_t, values);
+    f->uniform = NEW_ARRAY(g->arena, uint8_t, values);
+    for (int i = 0; i < g->outputs.n; i++) f->output[g->outputs.at[i]->id] = 1;
+    for (int o = 0; o < g->ops.n; o++) {
+        Op *op = g->ops.at[o];
+        f->order[op->id] = o;
+        if (op->n_out != 1) continue;
+        f->pure[op->out[0]->id] = is_pure(f, op);
+        f->uniform[op->out[0]->id] = f->pure[op->out[0]->id] && op->out[0]->rank == 0;
+        f->cheap[op->out[0]->id] = (uint8_t)cheapness(f, op);
+        /* One assign writes a value in place; a second one of the same value copies. */
+        bool taken = false;
+        for (int u = 0; u < op->out[0]->users.n; u++) {
+            Op *user = op->out[0]->users.at[u];
+            if (user->kind != OP_assign) continue;
+            f->copied[user->id] = taken;
+            taken = true;
+        }
+    }
+}
+
+Groups *pass_fuse(Graph *g, bool no_fuse)
+{
+    Fuse f = {.g = g, .no_fuse = no_fuse};
+    prepare(&f);
+    for (int o = g->ops.n - 1; o >= 0; o--) choose(&f, g->ops.at[o]);
+    Groups *groups = NEW(g->arena, Groups);
+    groups->graph = g;
+    Group **of_draft = NEW_ARRAY(g->arena, Group *, g->next_op + 1);
+    for (int d = f.drafts.n - 1; d >= 0; d--) { /* drafts were begun at their last operation, from the end */
+        Group *group = group_of(&f, f.drafts.at[d]);
+        vec_push(g->arena, &groups->list, group);
+        for (int i = 0; i < f.drafts.at[d]->ops.n; i++) of_draft[f.drafts.at[d]->ops.at[i]->id] = group;
+    }
+    settle_assigns(&f, groups, of_draft);
+    return groups;
+}

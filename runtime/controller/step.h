@@ -1,0 +1,78 @@
+/* What the text of a step uses besides launches: where things lie, the commit, and what the host must read while a step runs.
+ * For model.cu alone; needs device.h.  Errors end up in s->error, the first one stays. */
+#ifndef CONTROLLER_STEP_H
+#define CONTROLLER_STEP_H
+#include "../device/device.h"
+#include <string.h>
+
+template <class T> static inline T *buffer(const Step *s, int b)
+{
+    return (T *)(s->arena + s->at[b]);
+}
+template <class T> static inline T *weight(const Step *s, int w)
+{
+    return (T *)s->weights[w];
+}
+template <class T> static inline T *state(const Step *s, int i)
+{
+    return (T *)s->states[i];
+}
+
+/* Copies, in order with the launches.  To and from the host they wait until the bytes are there. */
+enum CopyKind { COPY_DEVICE, COPY_TO_HOST, COPY_FROM_HOST };
+static inline void copy_bytes(Step *s, void *to, const void *from, int64_t bytes, CopyKind kind)
+{
+    if (s->error || bytes <= 0) return;
+#ifdef __CUDACC__
+    const cudaMemcpyKind way = kind == COPY_DEVICE    ? cudaMemcpyDeviceToDevice
+                               : kind == COPY_TO_HOST ? cudaMemcpyDeviceToHost
+                                                      : cudaMemcpyHostToDevice;
+    const cudaStream_t stream = (cudaStream_t)s->stream;
+    bool right = cudaMemcpyAsync(to, from, (size_t)bytes, way, stream) == cudaSuccess;
+    if (kind != COPY_DEVICE) right = cudaStreamSynchronize(stream) == cudaSuccess && right;
+    if (!right) s->error = DEVICE_COPY_FAILED;
+#else
+    (void)kind;
+    memmove(to, from, (size_t)bytes);
+#endif
+}
+static inline void copy(Step *s, void *to, const void *from, int64_t bytes)
+{
+    copy_bytes(s, to, from, bytes, COPY_DEVICE);
+}
+
+template <class T> static inline T read_one(Step *s, const T *from)
+{
+    T value = T();
+    copy_bytes(s, &value, from, sizeof value, COPY_TO_HOST);
+    return value;
+}
+static inline int64_t read_count(Step *s, const int64_t *count) /* 0 after an error */
+{
+    return s->error ? 0 : read_one(s, count);
+}
+static inline bool read_flag(Step *s, const bool *flag) /* false after an error */
+{
+    return !s->error && read_one(s, flag);
+}
+static inline void write_int(Step *s, int64_t *to, int64_t value)
+{
+    copy_bytes(s, to, &value, sizeof value, COPY_FROM_HOST);
+}
+
+/* The commit point: 0 where the loss is finite and nothing failed; otherwise the step ends, and no weight has changed. */
+template <class T> static inline int commit(Step *s, const T *loss)
+{
+    const T value = read_one(s, loss);
+    if (s->error) return s->error;
+    s->loss = (double)(float)value;
+    if (sizeof(T) == 8) s->loss = (double)value;
+    return isfinite(s->loss) ? 0 : STEP_NOT_FINITE;
+}
+
+/* Where the trainer wants the gradient of a weight, it is given to it as soon as it is complete. */
+static inline void save_gradient(Step *s, int w, const void *gradient, int64_t bytes)
+{
+    if (s->gradients && s->gradients[w]) copy_bytes(s, s->gradients[w], gradient, bytes, COPY_TO_HOST);
+}
+#endif
