@@ -1,0 +1,1 @@
+exec bash test/reference/golden.inc lstm_ae_dynamo

@@ -1,0 +1,1 @@
+exec bash test/reference/golden.inc vfm_dynamo
