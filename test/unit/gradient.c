@@ -100,6 +100,25 @@ static Array *random_inputs(const Problem *p, double low, double high, int below
     return inputs;
 }
 
+/* The passes after gradient change the program, not what it computes. */
+static void compare_after_passes(const char *name, Problem *p, Array *inputs)
+{
+    int n = p->g->outputs.n;
+    Array before[n + 1], after[n + 1];
+    interpret(p->arena, p->g, p->dims, inputs, before);
+    pass_decompose(p->g);
+    pass_fold(p->g);
+    pass_simplify(p->g);
+    graph_verify(p->g, "simplify");
+    interpret(p->arena, p->g, p->dims, inputs, after);
+    for (int i = 0; i < n; i++)
+        for (int64_t k = 0; k < before[i].n; k++) {
+            double wanted = before[i].at[k], found = after[i].at[k];
+            if (fabs(wanted - found) > 1e-12 * (1 + fabs(wanted)))
+                fail_msg("%s: output %d, element %d: %.17g before the passes, %.17g after", name, i, (int)k, wanted, found);
+        }
+}
+
 static void compare_with_differences(const char *name, const Problem *p, Array *inputs)
 {
     Array gradients[p->n_given + 1];
@@ -134,7 +153,9 @@ static void check_case(const Case *c)
     const char *text = arena_text(arena, "graph t(n: 1..64, m: 1..64, k: 1..64, p: 0..9)\n%s", c->body);
     Problem p = problem(text, "n=3, m=4, k=5, p=2");
     bool standard = c->low == 0 && c->high == 0;
-    compare_with_differences(c->name, &p, random_inputs(&p, standard ? -2 : c->low, standard ? 2 : c->high, c->below ? c->below : 2));
+    Array *inputs = random_inputs(&p, standard ? -2 : c->low, standard ? 2 : c->high, c->below ? c->below : 2);
+    compare_with_differences(c->name, &p, inputs);
+    compare_after_passes(c->name, &p, inputs);
     arena_free(p.arena);
     arena_free(arena);
 }

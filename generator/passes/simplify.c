@@ -1,0 +1,248 @@
+/* Equal operations become one; views of views become one view; what nobody needs goes.
+ *
+ *     %3 = reshape %1            [batch*seq, 64]        %3 = reshape %1
+ *     %4 = reshape %3            [batch, seq, 64]  ->   (uses of %4 and %5 read %1)
+ *     %5 = transpose (transpose %1)
+ *
+ * Needs: nothing (run after decompose, when all is there).  Breaks: nothing.  Near linear: a hash for each operation, a few rounds.
+ */
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+#include "support/diag.h"
+#include <string.h>
+
+enum { MOST_AXES = 32, MOST_ROUNDS = 8 };
+
+/* ---- views of views ---- */
+static Value *inner(const Value *v, OpKind kind)
+{
+    return v->def && v->def->kind == kind ? v->def->in[0] : NULL;
+}
+
+/* The axes of `with` that hold what `without` has, which is the same shape but for ones: (n, 1, m) and (n, m) give 0, 2.
+ * False where they differ in more, or where ones leave it open. */
+static bool axes_without_ones(const Value *with, const Value *without, int64_t *axes)
+{
+    int n = 0;
+    for (int i = 0; i < with->rank; i++) {
+        if (expr_is(with->shape[i], 1)) continue;
+        if (n == without->rank || with->shape[i] != without->shape[n]) return false;
+        axes[n++] = i;
+    }
+    return n == without->rank;
+}
+
+/* broadcast (reshape x), where the reshape only adds ones, reads x itself. */
+static Value *broadcast_of_view(Graph *g, const Op *op)
+{
+    Value *a = op->in[0], *y = op->out[0], *x = inner(a, OP_reshape);
+    const int64_t *axes = op_ints(op, ATTR_axes, NULL);
+    int64_t places[MOST_AXES];
+    if (inner(a, OP_broadcast)) return b_broadcast(g, a, axes, y->rank, y->shape);
+    if (!x || !axes_without_ones(a, x, places)) return NULL;
+    for (int i = 0; i < x->rank; i++) places[i] = axes[places[i]];
+    return b_broadcast(g, x, places, y->rank, y->shape);
+}
+
+/* reshape (broadcast x): of one element in any shape; or where only ones are dropped or added. */
+static Value *reshape_of_view(Graph *g, const Op *op)
+{
+    Value *a = op->in[0], *y = op->out[0], *x = inner(a, OP_broadcast);
+    if (inner(a, OP_reshape)) return b_reshape(g, a, y->rank, y->shape);
+    if (!x) return NULL;
+    if (x->rank == 0) return b_broadcast_to(g, x, y->rank, y->shape);
+    const int64_t *axes = op_ints(a->def, ATTR_axes, NULL);
+    int64_t of_y[MOST_AXES], moved[MOST_AXES], to[MOST_AXES];
+    int n = 0;
+    for (int i = 0; i < a->rank; i++) /* axis i of a is axis to[i] of y; ones of a are nowhere */
+        to[i] = expr_is(a->shape[i], 1) ? -1 : n++;
+    Value squeezed = *a;
+    Expr *shape[MOST_AXES];
+    squeezed.rank = 0;
+    squeezed.shape = shape;
+    for (int i = 0; i < a->rank; i++)
+        if (to[i] >= 0) shape[squeezed.rank++] = a->shape[i];
+    if (!axes_without_ones(y, &squeezed, of_y)) return NULL;
+    for (int i = 0; i < x->rank; i++) {
+        if (to[axes[i]] < 0) return NULL;
+        moved[i] = of_y[to[axes[i]]];
+    }
+    return b_broadcast(g, x, moved, y->rank, y->shape);
+}
+
+/* transpose (broadcast x), where x's axes stay in order. */
+static Value *transpose_of_view(Graph *g, const Op *op)
+{
+    Value *a = op->in[0], *y = op->out[0], *x = inner(a, OP_broadcast);
+    const int64_t *axes = op_ints(op, ATTR_axes, NULL);
+    if (inner(a, OP_transpose)) return b_transpose(g, a, axes);
+    if (!x) return NULL;
+    const int64_t *before = op_ints(a->def, ATTR_axes, NULL);
+    int64_t to[MOST_AXES], moved[MOST_AXES];
+    for (int i = 0; i < y->rank; i++) to[axes[i]] = i;
+    for (int i = 0; i < x->rank; i++) {
+        moved[i] = to[before[i]];
+        if (i && moved[i] < moved[i - 1]) return NULL;
+    }
+    return b_broadcast(g, x, moved, y->rank, y->shape);
+}
+
+static Value *slice_of_view(Graph *g, const Op *op)
+{
+    Value *a = op->in[0], *y = op->out[0], *x = inner(a, OP_broadcast);
+    if (x && x->rank == 0) return b_broadcast_to(g, x, y->rank, y->shape);
+    if (!(x = inner(a, OP_slice))) return NULL;
+    Expr *const *start = op_exprs(op, ATTR_start, NULL), *const *before = op_exprs(a->def, ATTR_start, NULL);
+    const int64_t *step = op_ints(op, ATTR_step, NULL), *step_before = op_ints(a->def, ATTR_step, NULL);
+    Expr *starts[MOST_AXES];
+    int64_t steps[MOST_AXES];
+    for (int i = 0; i < a->rank; i++) {
+        starts[i] = expr_add(g->symbols, before[i], expr_mul(g->symbols, expr_int(g->symbols, step_before[i]), start[i]));
+        steps[i] = step_before[i] * step[i];
+    }
+    return b_slice(g, x, starts, steps, y->shape);
+}
+
+/* There and back through a wider type of the same sort: f32 to f64 to f32, i32 to i64 to i32. */
+static Value *cast_of_cast(Graph *g, const Op *op)
+{
+    Value *a = op->in[0], *x = inner(a, OP_cast);
+    (void)g;
+    if (!x || x->dtype != op->out[0]->dtype || x->dtype == DTYPE_bool || a->dtype == DTYPE_bool) return NULL;
+    bool same_sort = dtype_is_float(x->dtype) == dtype_is_float(a->dtype) && dtype_is_signed(x->dtype) == dtype_is_signed(a->dtype);
+    return same_sort && dtype_bytes(a->dtype) > dtype_bytes(x->dtype) ? x : NULL;
+}
+
+static bool merge_views(Graph *g, Op *op, Value **by, void *context)
+{
+    (void)context;
+    switch (op->kind) {
+    case OP_broadcast: by[0] = broadcast_of_view(g, op); break;
+    case OP_reshape: by[0] = reshape_of_view(g, op); break;
+    case OP_transpose: by[0] = transpose_of_view(g, op); break;
+    case OP_slice: by[0] = slice_of_view(g, op); break;
+    case OP_cast: by[0] = cast_of_cast(g, op); break;
+    default: break;
+    }
+    return by[0] != NULL;
+}
+
+/* ---- equal operations ---- */
+typedef struct {
+    Op **slot; /* open addressing */
+    uint64_t *hash;
+    uint64_t mask;
+} Seen;
+
+static uint64_t mix(uint64_t hash, uint64_t more)
+{
+    hash ^= more + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
+    return hash * 0xff51afd7ed558ccdu;
+}
+
+static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t n)
+{
+    const unsigned char *b = bytes;
+    for (size_t i = 0; i < n; i++) hash = (hash ^ b[i]) * 0x100000001b3u;
+    return mix(hash, n);
+}
+
+static uint64_t hash_attr(uint64_t h, const Attr *a)
+{
+    h = mix(mix(h, a->key), (uint64_t)a->n);
+    switch (attr_kind(a->key)) {
+    case ATTR_INT: return mix(h, (uint64_t)a->i);
+    case ATTR_INTS: return mix_bytes(h, a->ints, sizeof *a->ints * (size_t)a->n);
+    case ATTR_EXPRS: return mix_bytes(h, a->exprs, sizeof *a->exprs * (size_t)a->n);
+    case ATTR_TEXT: return mix_bytes(h, a->text, strlen(a->text));
+    case ATTR_DATA: return mix_bytes(h, a->data, (size_t)a->n);
+    }
+    return h;
+}
+
+static uint64_t hash_op(const Op *op)
+{
+    uint64_t h = mix((uint64_t)op->kind, (uint64_t)op->n_in);
+    for (int i = 0; i < op->n_in; i++) h = mix(h, (uint64_t)op->in[i]->id);
+    for (int i = 0; i < op->n_attrs; i++) h = hash_attr(h, &op->attrs[i]);
+    for (int i = 0; i < op->n_out; i++) {
+        const Value *v = op->out[i];
+        h = mix_bytes(mix(mix(h, v->dtype), (uint64_t)v->rank), v->shape, sizeof *v->shape * (size_t)v->rank);
+    }
+    return h;
+}
+
+static bool same_bytes(const void *a, const void *b, size_t n)
+{
+    return n == 0 || memcmp(a, b, n) == 0;
+}
+
+static bool same_attr(const Attr *a, const Attr *b)
+{
+    if (a->key != b->key || a->n != b->n) return false;
+    switch (attr_kind(a->key)) {
+    case ATTR_INT: return a->i == b->i;
+    case ATTR_INTS: return same_bytes(a->ints, b->ints, sizeof *a->ints * (size_t)a->n);
+    case ATTR_EXPRS: return same_bytes(a->exprs, b->exprs, sizeof *a->exprs * (size_t)a->n); /* interned */
+    case ATTR_TEXT: return strcmp(a->text, b->text) == 0;
+    case ATTR_DATA: return same_bytes(a->data, b->data, (size_t)a->n);
+    }
+    return false;
+}
+
+static bool same_op(const Op *a, const Op *b)
+{
+    if (a->kind != b->kind || a->n_in != b->n_in || a->n_attrs != b->n_attrs || a->n_out != b->n_out) return false;
+    for (int i = 0; i < a->n_in; i++)
+        if (a->in[i] != b->in[i]) return false;
+    for (int i = 0; i < a->n_attrs; i++)
+        if (!same_attr(&a->attrs[i], &b->attrs[i])) return false;
+    for (int i = 0; i < a->n_out; i++) {
+        const Value *v = a->out[i], *w = b->out[i];
+        if (v->dtype != w->dtype || v->rank != w->rank || !same_bytes(v->shape, w->shape, sizeof *v->shape * (size_t)v->rank))
+            return false;
+    }
+    return true;
+}
+
+static Seen seen_new(const Graph *g)
+{
+    uint64_t room = 16;
+    while (room < 2 * (uint64_t)g->ops.n + 2) room *= 2;
+    return (Seen){NEW_ARRAY(g->arena, Op *, room), NEW_ARRAY(g->arena, uint64_t, room), room - 1};
+}
+
+static bool merge_equal(Graph *g, Op *op, Value **by, void *context)
+{
+    (void)g;
+    Seen *seen = context;
+    OpClass class = op_info(op->kind)->class;
+    if (class == EFFECT || class == REGION || class == LATE) return false;
+    uint64_t hash = hash_op(op), at = hash & seen->mask;
+    for (; seen->slot[at]; at = (at + 1) & seen->mask) {
+        if (seen->hash[at] != hash || !same_op(seen->slot[at], op)) continue;
+        for (int i = 0; i < op->n_out; i++) by[i] = seen->slot[at]->out[i];
+        return true;
+    }
+    seen->slot[at] = op;
+    seen->hash[at] = hash;
+    return false;
+}
+
+static int merge_equals(Graph *g)
+{
+    int merged = 0;
+    Seen seen = seen_new(g);
+    for (int o = 0; o < g->ops.n; o++)
+        for (int k = 0; k < 2 && g->ops.at[o]->body[k]; k++) merged += merge_equals(g->ops.at[o]->body[k]);
+    return merged + rewrite(g, merge_equal, &seen, false);
+}
+
+void pass_simplify(Graph *g)
+{
+    for (int round = 0, changed = 1; changed && round < MOST_ROUNDS; round++) {
+        changed = rewrite(g, merge_views, NULL, true);
+        changed += merge_equals(g);
+        graph_prune(g);
+    }
+}
