@@ -47,9 +47,15 @@ static const char *remark(Arena *arena, const char *text)
 static void enumerators(Buf *out, const Layout *l, const char *family, const char *total, int n,
                         const char *(*name)(const Layout *l, int i), const char *(*comment)(const Layout *l, int i))
 {
+    int width = 0;
+    for (int i = 0; i < n; i++) {
+        int length = (int)strlen(name(l, i));
+        if (length > width) width = length;
+    }
     buf_put(out, "enum {\n");
     for (int i = 0; i < n; i++)
-        buf_printf(out, "    %s_%s, /* %s */\n", family, upper(l->arena, name(l, i)), remark(l->arena, comment(l, i)));
+        buf_printf(out, "    %s_%s,%*s /* %s */\n", family, upper(l->arena, name(l, i)), width - (int)strlen(name(l, i)), "",
+                   remark(l->arena, comment(l, i)));
     buf_printf(out, "    %s\n};\n\n", total);
 }
 
@@ -87,7 +93,7 @@ static const char *state_name(const Layout *l, int i)
 }
 static const char *state_comment(const Layout *l, int i)
 {
-    return arena_text(l->arena, "of \"%s\"", l->states.at[i].tensor->of->name);
+    return arena_text(l->arena, "\"%s\"", l->states.at[i].tensor->name);
 }
 static const char *hyper_name(const Layout *l, int i)
 {

@@ -227,6 +227,11 @@ static Value *index_origin(Value *v, bool *from_end)
     return v->origin == FROM_BATCH && !dtype_is_float(v->dtype) ? v : NULL;
 }
 
+static const char *grouped(Arena *arena, const char *text)
+{
+    return strpbrk(text, " +-") ? arena_text(arena, "(%s)", text) : text;
+}
+
 static void watch_index(Watch *w, const Op *op)
 {
     const Layout *l = w->l;
@@ -245,9 +250,9 @@ static void watch_index(Watch *w, const Op *op)
     map_set(w->seen, key, w);
     add(w, arena_text(arena, "%s_in_table", l->inputs.at[i].c),
         (GuardRow){NULL, "ON_CONTENT", "SET_ASIDE",
-                   from_end ? arena_text(arena, "%s.lowest >= -(%s) && %s.highest < %s", in, n, in, n)
+                   from_end ? arena_text(arena, "%s.lowest >= -%s && %s.highest < %s", in, grouped(arena, n), in, n)
                             : arena_text(arena, "%s.lowest >= 0 && %s.highest < %s", in, in, n),
-                   from_end ? arena_text(arena, "-(%s) <= %s < %s", text, v->name, text)
+                   from_end ? arena_text(arena, "-%s <= %s < %s", grouped(arena, text), v->name, text)
                             : arena_text(arena, "0 <= %s < %s", v->name, text),
                    op->source, "rows of the table that it picks"});
 }

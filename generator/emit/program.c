@@ -170,7 +170,24 @@ static void count_work(Maker *m, Expr *moved, Expr *flops)
     if (flops) m->p->flops = expr_add(s, m->p->flops, expr_mul(s, flops, m->times));
 }
 
-static void add_launch(Maker *m, Items *items, const Launch *launch, const Op *op, const char *scratch, int scratch_buffer)
+/* What a reader wants to see beside a launch: the nodes of its operations, the last three at most; what is folded in was made
+ * elsewhere. */
+static void name_nodes(Maker *m, Item *item, const Group *group)
+{
+    for (int o = group->ops.n - 1; o >= 0 && item->nodes.n < 3; o--) {
+        const Op *op = group->ops.at[o];
+        bool folded = o < group->ops.n - 1 && (op_info(op->kind)->class == SOURCE || op->kind == OP_broadcast), seen = !*op->source;
+        for (int i = 0; i < item->nodes.n; i++) seen |= strcmp(item->nodes.at[i], op->source) == 0;
+        if (!folded && !seen) vec_push(m->l->arena, &item->nodes, op->source);
+    }
+    for (int i = 0, j = item->nodes.n - 1; i < j; i++, j--) {
+        const char *other = item->nodes.at[i];
+        item->nodes.at[i] = item->nodes.at[j];
+        item->nodes.at[j] = other;
+    }
+}
+
+static Item *add_launch(Maker *m, Items *items, const Launch *launch, const Op *op, const char *scratch, int scratch_buffer)
 {
     Item *item = item_new(m, items, ITEM_LAUNCH, op);
     item->launch = launch;
@@ -181,6 +198,7 @@ static void add_launch(Maker *m, Items *items, const Launch *launch, const Op *o
     for (int a = 0; a < launch->args.n; a++)
         if (launch->args.at[a].kind == ARG_VALUE) touch(m, program_place(m->p, launch->args.at[a].value)->buffer, item->position);
     count_work(m, launch->moved, launch->flops);
+    return item;
 }
 
 /* Copies src to dst, both lying somewhere already. */
@@ -190,8 +208,11 @@ void add_copy(Maker *m, Items *items, Value *dst, Value *src, const Op *op)
     Symbols *s = m->l->symbols;
     Launch *copy = NEW(arena, Launch);
     Expr *bytes = value_bytes(m->p->graph, src);
-    *copy = (Launch){
-        .kernel = "copy", .library = true, .comment = "", .moved = expr_mul(s, bytes, expr_int(s, 2)), .flops = expr_int(s, 0)};
+    *copy = (Launch){.kernel = "copy_tensor",
+                     .library = true,
+                     .comment = "",
+                     .moved = expr_mul(s, bytes, expr_int(s, 2)),
+                     .flops = expr_int(s, 0)};
     vec_push(arena, &copy->args, ((Arg){.kind = ARG_VALUE, .value = dst}));
     vec_push(arena, &copy->args, ((Arg){.kind = ARG_VALUE, .value = src}));
     vec_push(arena, &copy->args, ((Arg){.kind = ARG_EXPR, .expr = bytes}));
@@ -256,7 +277,7 @@ static void add_group(Maker *m, Items *items, const Group *group)
     const char *scratch_name = scratch >= 0 ? m->p->buffers.at[scratch].c : NULL;
     bool read = group->kind != GROUP_LATE;
     for (int i = 0; i < l->n; i++) {
-        add_launch(m, items, &l->at[i], op, scratch_name, scratch);
+        name_nodes(m, add_launch(m, items, &l->at[i], op, scratch_name, scratch), group);
         add_late(m, items, group, &l->at[i], &read);
     }
     if (!read) bug("the count of %s \"%s\" is written by no launch", op_info(op->kind)->name, op->source);

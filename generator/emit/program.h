@@ -68,7 +68,8 @@ struct Item {
     int position;     /* LAUNCH, COMMIT: in the list of launches */
     const char *role; /* of the operation it comes from */
     const Launch *launch;
-    const char *scratch; /* pointer to the launch's scratch memory */
+    VEC(const char *) nodes;   /* of the model, that the launch computes */
+    const char *scratch;      /* pointer to the launch's scratch memory */
     const Place *place;  /* COMMIT: loss; SAVE: gradient; LATE: count; WHILE, BRANCH: condition */
     const char *type;    /* of an element there */
     int weight;          /* SAVE */

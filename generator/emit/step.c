@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { COMMENT_COLUMN = 100 };
+enum { COMMENT_COLUMN = 100, LINE_MAX_COLUMNS = 118 };
 
 typedef struct {
     const Layout *l;
@@ -74,10 +74,31 @@ static const char *argument(Writer *w, const Item *item, const Arg *arg)
     bug("argument of kind %d", (int)arg->kind);
 }
 
+/* The model's nodes that a launch computes, the last three at most. */
+static const char *nodes(Writer *w, const Item *item)
+{
+    Buf out = {.arena = w->l->arena};
+    for (int i = 0; i < item->nodes.n; i++) buf_printf(&out, "%s\"%s\"", i ? ", " : "", item->nodes.at[i]);
+    return commented(w->l, buf_text(&out));
+}
+
+/* Appends ", text", in a new line where it would pass the margin. */
+static void add_argument(Buf *line, size_t *start, int indent_by, const char *separator, const char *text)
+{
+    buf_put(line, separator);
+    if (line->length - *start + strlen(text) > LINE_MAX_COLUMNS) {
+        while (line->length && line->text[line->length - 1] == ' ') line->text[--line->length] = 0;
+        *start = line->length + 1;
+        buf_printf(line, "\n%*s", indent_by, "");
+    }
+    buf_put(line, text);
+}
+
 static void launch_text(Writer *w, const Item *item, int depth)
 {
     const Launch *launch = item->launch;
     Buf line = {.arena = w->l->arena};
+    size_t start = 0;
     buf_printf(&line, "%*s", 4 * depth, "");
     if (launch->library)
         buf_printf(&line, "%s(s", launch->kernel);
@@ -87,11 +108,11 @@ static void launch_text(Writer *w, const Item *item, int depth)
     else
         buf_printf(&line, "LAUNCH(s, %s, elements(%s), %d)(", launch->kernel, expr_c(w->l, launch->blocks, ""), launch->threads);
     for (int a = 0; a < launch->args.n; a++)
-        buf_printf(&line, "%s%s", a || launch->library ? ", " : "", argument(w, item, &launch->args.at[a]));
+        add_argument(&line, &start, 4 * depth + 8, a || launch->library ? ", " : "", argument(w, item, &launch->args.at[a]));
     buf_put(&line, ");");
-    if (launch->comment && *launch->comment) {
-        int pad = (int)line.length < COMMENT_COLUMN ? COMMENT_COLUMN - (int)line.length : 1;
-        buf_printf(&line, "%*s/* %s */", pad, "", commented(w->l, launch->comment));
+    if (item->nodes.n) {
+        int length = (int)(line.length - start), pad = length < COMMENT_COLUMN ? COMMENT_COLUMN - length : 1;
+        buf_printf(&line, "%*s/* %s */", pad, "", nodes(w, item));
     }
     buf_printf(&w->body, "%s\n", buf_text(&line));
 }

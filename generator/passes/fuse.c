@@ -12,7 +12,7 @@
 #include "emit/emit.h"
 #include "support/diag.h"
 
-enum { GROUP_OPS_MAX = 48, GROUP_READS_MAX = 24, CHEAP_COST_MAX = 8, UNIFORM_COST_MAX = 100 };
+enum { GROUP_OPS_MAX = 48, GROUP_READS_MAX = 24, CHEAP_COST_MAX = 8, MASK_COST_MAX = 6, UNIFORM_COST_MAX = 100 };
 
 typedef struct Draft {
     GroupKind kind;
@@ -107,21 +107,24 @@ static bool is_pure(const Fuse *f, const Op *op)
     return op->n_out == 1 && op->kind != OP_random;
 }
 
-/* Cost + 1 of making the result again in each reader; 0 where it has to be computed once. */
+/* Cost + 1 of making the result again in each reader; 0 where it has to be computed once.  A load of what is broadcast counts as
+ * one operation: a mask of labels, iota == broadcast(label), is never stored. */
 static int cheapness(const Fuse *f, const Op *op)
 {
-    if (op->kind == OP_constant || op->kind == OP_iota || op->kind == OP_dims || op->kind == OP_broadcast) return 1;
+    if (op->kind == OP_constant || op->kind == OP_iota || op->kind == OP_dims) return 1;
+    if (op->kind == OP_broadcast)
+        return f->cheap[op->in[0]->id] ? f->cheap[op->in[0]->id] : op->in[0]->origin == FROM_HYPER ? 1 : 2;
     if (f->no_fuse) return 0;
-    bool index = op->kind == OP_reshape || op->kind == OP_transpose || op->kind == OP_slice, uniform = f->uniform[op->out[0]->id];
-    bool mask = op_info(op->kind)->class == ELEMENTWISE && f->pure[op->out[0]->id] && (simple(op->kind) || uniform);
-    if (!index && !mask) return 0;
+    bool index = op->kind == OP_reshape || op->kind == OP_transpose || op->kind == OP_slice;
+    bool pure = f->pure[op->out[0]->id], uniform = f->uniform[op->out[0]->id];
+    if (!index && !(op_info(op->kind)->class == ELEMENTWISE && (simple(op->kind) || uniform))) return 0;
     int cost = index ? 1 : 2;
     for (int i = 0; i < op->n_in; i++) {
         if (op->in[i]->origin == FROM_HYPER) continue;
         if (!f->cheap[op->in[i]->id]) return 0;
         cost += f->cheap[op->in[i]->id] - 1;
     }
-    return cost <= (uniform ? UNIFORM_COST_MAX : CHEAP_COST_MAX) ? cost : 0;
+    return cost <= (uniform ? UNIFORM_COST_MAX : pure ? CHEAP_COST_MAX : MASK_COST_MAX) ? cost : 0;
 }
 
 /* ---- drafts ---- */
@@ -146,6 +149,7 @@ static bool reads_once(const Op *u, const Value *v)
     if (op_info(u->kind)->class == ELEMENTWISE) return true;
     if (places != 1) return false;
     switch (u->kind) {
+    case OP_reshape:
     case OP_transpose:
     case OP_slice:
     case OP_concat: return true;
@@ -217,6 +221,22 @@ static void need_operands(Fuse *f, const Op *op, bool cheap_too)
         if (cheap_too || !f->cheap[op->in[i]->id]) f->stored[op->in[i]->id] = 1;
 }
 
+/* A reshape is a view of what lies in memory; between two operations of one loop it is index arithmetic, and saves that memory. */
+static bool saves_memory(const Fuse *f, const Op *op)
+{
+    const Value *a = op->in[0];
+    return a->def && loopable(a->def) && a->users.n == 1 && !is_stored(f, a) && !f->cheap[a->id];
+}
+
+static void join(Fuse *f, Op *op, Home home)
+{
+    f->draft[op->id] = home.draft;
+    f->index_class[op->id] = home.index_class;
+    vec_push(f->g->arena, &home.draft->ops, op);
+    home.draft->reads += op->n_in - 1;
+    if (home.stored) f->stored[op->out[0]->id] = 1;
+}
+
 static void choose(Fuse *f, Op *op)
 {
     GroupKind kind = kind_of(op);
@@ -225,22 +245,15 @@ static void choose(Fuse *f, Op *op)
         if (is_stored(f, op->out[0])) draft_new(f, op, GROUP_LOOP);
         return;
     }
-    if (!folds(kind)) {
-        draft_new(f, op, kind);
-        need_operands(f, op, true);
+    bool may_join = !f->no_fuse && (loopable(op) || (op->kind == OP_reshape && saves_memory(f, op)));
+    Home home = may_join ? find_home(f, op) : (Home){0};
+    if (home.draft && !(op->kind == OP_reshape && home.stored)) {
+        join(f, op, home);
         return;
     }
-    Home home = f->no_fuse || !loopable(op) ? (Home){0} : find_home(f, op);
-    if (!home.draft) {
-        draft_new(f, op, kind);
-        f->stored[op->out[0]->id] = 1;
-    } else {
-        f->draft[op->id] = home.draft;
-        f->index_class[op->id] = home.index_class;
-        vec_push(f->g->arena, &home.draft->ops, op);
-        home.draft->reads += op->n_in - 1;
-        if (home.stored) f->stored[op->out[0]->id] = 1;
-    }
+    draft_new(f, op, kind);
+    for (int i = 0; i < op->n_out; i++) f->stored[op->out[i]->id] = 1;
+    if (!folds(kind)) need_operands(f, op, true);
 }
 
 /* ---- from drafts to groups ---- */

@@ -36,7 +36,7 @@ static inline void copy_bytes(Step *s, void *to, const void *from, int64_t bytes
     memmove(to, from, (size_t)bytes);
 #endif
 }
-static inline void copy(Step *s, void *to, const void *from, int64_t bytes)
+static inline void copy_tensor(Step *s, void *to, const void *from, int64_t bytes)
 {
     copy_bytes(s, to, from, bytes, COPY_DEVICE);
 }
