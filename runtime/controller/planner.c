@@ -84,6 +84,14 @@ static bool sizes_are_sound(const Program *program, const int64_t *dims, int n_d
     return true;
 }
 
+bool planner_sound(const Program *program, const int64_t *dims, int n_dims)
+{
+    int64_t *bytes = malloc(((size_t)program->n_buffers + 1) * sizeof *bytes);
+    bool sound = bytes && sizes_are_sound(program, dims, n_dims, bytes);
+    free(bytes);
+    return sound;
+}
+
 /* Lives as the step needs them: inputs are uploaded before the first launch, outputs are read after the last. */
 static void intervals_of(const Program *program, const int64_t *bytes, Interval *out)
 {

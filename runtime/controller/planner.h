@@ -28,6 +28,8 @@ typedef struct {
 typedef struct Planner Planner;
 enum { PLANNER_OK = 0, PLANNER_NO_MEMORY = 1, PLANNER_TOO_LARGE = 2 };
 
+/* False when buffers at these dims would pass 2^50 bytes, or their sizes would no longer be 64-bit integers. */
+bool planner_sound(const Program *program, const int64_t *dims, int n_dims);
 Planner *planner_create(int n_dims);
 void planner_destroy(Planner *planner);
 /* Plans for these dims, or finds the plan made earlier; it stays valid until the next call.  PLANNER_TOO_LARGE: a size passes 2^50

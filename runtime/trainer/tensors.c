@@ -189,7 +189,7 @@ static void widen_integers(void *to, int to_dtype, const void *from, int from_dt
     }
 }
 
-void convert(void *to, int to_dtype, const void *from, int from_dtype, int64_t n)
+void tensor_convert(void *to, int to_dtype, const void *from, int from_dtype, int64_t n)
 {
     if (to_dtype == from_dtype) {
         if (n) memcpy(to, from, (size_t)n * dtype_bytes(to_dtype));

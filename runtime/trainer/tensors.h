@@ -27,7 +27,7 @@ typedef enum {
 } Becomes;
 Becomes dtype_becomes(int from, int to);
 /* n elements; only where dtype_becomes allows it. */
-void convert(void *to, int to_dtype, const void *from, int from_dtype, int64_t n);
+void tensor_convert(void *to, int to_dtype, const void *from, int from_dtype, int64_t n);
 double element_as_double(const void *data, int dtype, int64_t i);
 
 /* One input of a batch.  present: false where the program does not read it and the data lacks it. */

@@ -1,0 +1,9 @@
+/* What a batch looks like before anything runs: ranks, dims, and of its content the lowest, the highest, how many count, whether
+ * all is finite. */
+#ifndef ARRIVAL_H
+#define ARRIVAL_H
+#include "tensors.h"
+
+/* Fills arrived (beside Model.inputs).  An input that is not present arrives with rank 0 and nothing counted. */
+void arrival_read(const Model *m, const Batch *batch, Arrived *arrived);
+#endif

@@ -1,0 +1,123 @@
+/* Checkpoints.  Needs: weights.  Breaks: nothing. */
+#define _POSIX_C_SOURCE 200809L
+#include "checkpoint.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "weights.h"
+
+static const char FORMAT[] = "disc-gen checkpoint 1";
+enum { NUMBERS = 6, KEYS = 3 + NUMBERS + OPTION_HYPERS };
+static const char *const number_names[NUMBERS] = {"step", "updates", "skipped", "seed", "batch_size", "total"};
+
+static void numbers_of(Place *place, int64_t *out[NUMBERS])
+{
+    int64_t *const numbers[NUMBERS] = {&place->step, &place->updates,    &place->skipped,
+                                       &place->seed, &place->batch_size, &place->total};
+    memcpy(out, numbers, sizeof numbers);
+}
+
+static int make_folder(const char *folder, Fault *fault)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path)
+        return fault_set(fault, STATUS_USER, "--checkpoint: too long a path");
+    for (char *slash = path + 1;; slash++) {
+        if (*slash && *slash != '/') continue;
+        char end = *slash;
+        *slash = 0;
+        if (mkdir(path, 0777) && errno != EEXIST)
+            return fault_set(fault, STATUS_USER, "--checkpoint %s: cannot be made: %s", folder, strerror(errno));
+        if (!end) return 0;
+        *slash = end;
+    }
+}
+
+static int path_of(const char *folder, char *path, size_t size, Fault *fault)
+{
+    int length = snprintf(path, size, "%s/checkpoint.safetensors", folder);
+    return length < (int)size ? 0 : fault_set(fault, STATUS_USER, "--checkpoint: too long a path");
+}
+
+int checkpoint_write(Session *session, const char *folder, const Place *place, Fault *fault)
+{
+    const Model *m = session->model;
+    char path[4096], texts[NUMBERS + OPTION_HYPERS][40];
+    const char *keys[KEYS] = {"format", "model", "settings"}, *values[KEYS] = {FORMAT, m->name, m->settings ? m->settings : ""};
+    int64_t *numbers[NUMBERS];
+    Place copy = *place;
+    copy.updates = session->updates;
+    numbers_of(&copy, numbers);
+    int n = 3, text = 0;
+    for (int i = 0; i < NUMBERS; i++, n++, text++) {
+        snprintf(texts[text], sizeof texts[text], "%" PRId64, *numbers[i]);
+        keys[n] = number_names[i], values[n] = texts[text];
+    }
+    for (int i = 0; i < OPTION_HYPERS; i++) {
+        if (!session_has_hyper(m, option_hyper_names[i])) continue;
+        snprintf(texts[text], sizeof texts[text], "%.17g", place->hypers[i]);
+        keys[n] = option_hyper_names[i], values[n++] = texts[text++];
+    }
+    int status = make_folder(folder, fault);
+    if (!status) status = path_of(folder, path, sizeof path, fault);
+    return status ? status : state_save(session, path, true, keys, values, n, fault);
+}
+
+static int foreign(const TensorFile *file, const char *what, Fault *fault)
+{
+    return fault_set(fault, STATUS_USER, "%s: no checkpoint of this trainer: %s", file->path, what);
+}
+
+static int read_place(const TensorFile *file, const Model *m, Place *place, Fault *fault)
+{
+    int64_t *numbers[NUMBERS];
+    const char *format = tensor_metadata(file, "format"), *name = tensor_metadata(file, "model");
+    memset(place, 0, sizeof *place);
+    numbers_of(place, numbers);
+    if (!format || strcmp(format, FORMAT)) return foreign(file, "its metadata does not say so", fault);
+    if (!name || strcmp(name, m->name)) return foreign(file, "it is of another model", fault);
+    for (int i = 0; i < NUMBERS; i++) {
+        const char *value = tensor_metadata(file, number_names[i]);
+        char *end;
+        if (!value || !*value) return foreign(file, "its metadata is incomplete", fault);
+        *numbers[i] = strtoll(value, &end, 10);
+        if (*end || *numbers[i] < 0) return foreign(file, "its metadata cannot be read", fault);
+    }
+    for (int i = 0; i < OPTION_HYPERS; i++) {
+        const char *value = tensor_metadata(file, option_hyper_names[i]);
+        place->hyper_given[i] = value && session_has_hyper(m, option_hyper_names[i]);
+        if (place->hyper_given[i]) place->hypers[i] = strtod(value, NULL);
+    }
+    return 0;
+}
+
+int checkpoint_open(TensorFile *file, const Model *m, const char *folder, Place *place, Fault *fault)
+{
+    char path[4096];
+    struct stat there;
+    int status = path_of(folder, path, sizeof path, fault);
+    if (status) return status;
+    if (stat(path, &there))
+        return fault_set(fault, STATUS_USER, "--resume: %s: %s; without --resume training begins anew", path, strerror(errno));
+    status = tensor_file_open(file, path, fault);
+    if (status) return status;
+    status = read_place(file, m, place, fault);
+    if (status) tensor_file_close(file);
+    return status;
+}
+
+int checkpoint_load(Session *session, TensorFile *file, const Place *place, Fault *fault)
+{
+    const Model *m = session->model;
+    int status = weights_load(session, file, false, fault);
+    for (int i = 0; i < session->n_states && !status; i++) {
+        FileTensor *found = tensor_find(file, m->states[i].name);
+        if (!found) return foreign(file, "it lacks a state of the optimizer", fault);
+        status = weight_from_file(session, session->states[i], &m->weights[m->states[i].weight], file, found, fault);
+    }
+    session->updates = place->updates;
+    return status;
+}

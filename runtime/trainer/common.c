@@ -1,0 +1,68 @@
+/* What training, evaluating and running share: the first weights, the budget, anomalies.  Needs: a session, data.  Breaks: nothing.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "programs.h"
+
+int load_initial_weights(Session *session, const Options *options, const char *folder, Fault *fault)
+{
+    char path[4200];
+    if (options->load_weights) return session_load_weights(session, options->load_weights, false, fault);
+    snprintf(path, sizeof path, "%s/weights.safetensors", folder);
+    return session_load_weights(session, access(path, F_OK) ? NULL : path, true, fault);
+}
+
+bool shapes_pass(const Session *session, const Data *data, int64_t number, Arrived *arrived, int64_t *dims)
+{
+    const Model *m = session->model;
+    const Guard *range;
+    data_shapes(data, number, arrived);
+    for (int i = 0; i < m->n_inputs; i++)
+        if (arrived[i].rank != m->inputs[i].rank && (data->wanted[i] || arrived[i].rank)) return false;
+    bind_dims(m, arrived, dims);
+    for (int i = 0; i < m->n_inputs; i++)
+        if (!data->wanted[i]) m->inputs[i].shape(dims, arrived[i].dims), arrived[i].rank = m->inputs[i].rank;
+    Arrival arrival = {.input = arrived, .loss_is_finite = true};
+    return !guards_first_broken(m, ON_ARRIVAL, dims, &arrival, session->options.plan_again ? &range : NULL);
+}
+
+int check_budget(Session *session, const Program *program, const Data *data, int64_t first, int64_t n, Fault *fault)
+{
+    const Model *m = session->model;
+    if (!session->options.memory_limit) return 0;
+    if (!session_fits(session, session->state_bytes)) n = first + 1; /* no need to look further than the first batch */
+    Arrived *arrived = calloc((size_t)m->n_inputs + 1, sizeof *arrived);
+    int64_t *dims = calloc((size_t)m->n_dims + 1, sizeof *dims), most = session->state_bytes, passes = n - first, peak;
+    int status = arrived && dims ? 0 : fault_memory(fault);
+    if (passes > data->n_batches) passes = data->n_batches;
+    for (int64_t k = first; k < first + passes && !status; k++) {
+        bool alike =
+            !data->ready && k > first && k % data->n_batches != data->n_batches - 1; /* only the last batch of a pass differs */
+        if (alike || !shapes_pass(session, data, k, arrived, dims)) continue;
+        status = session_peak(session, program, dims, &peak, fault);
+        if (!status && peak > most) most = peak;
+    }
+    free(arrived);
+    free(dims);
+    if (status) return status;
+    return session_fits(session, most) ? 0 : session_no_room(session, most, "a step", fault);
+}
+
+int anomaly_fault(int64_t batch, const Breach *breach, Fault *fault)
+{
+    fault_set(fault, STATUS_ANOMALY, "batch %" PRId64 " contradicts the model: guard %s does not hold: %s\n  found: %s", batch,
+              breach->name, breach->formula, breach->values);
+    if (breach->source[0]) text_add(fault->text, sizeof fault->text, "\n  from: %s", breach->source);
+    if (breach->relies[0]) text_add(fault->text, sizeof fault->text, "\n  relied on by: %s", breach->relies);
+    text_add(fault->text, sizeof fault->text, "\n  no weight was changed by this batch; --on-anomaly skip sets such batches aside");
+    return STATUS_ANOMALY;
+}
+
+bool too_many_skipped(const Options *options, int64_t skipped, int64_t seen, bool end)
+{
+    return (end || seen >= 100) && (double)skipped > options->max_skipped * (double)seen;
+}

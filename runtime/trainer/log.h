@@ -1,0 +1,17 @@
+/* The log: JSON, a line a step; events between them. */
+#ifndef LOG_H
+#define LOG_H
+#include <stdio.h>
+#include "session.h"
+
+typedef struct {
+    FILE *out; /* NULL: no log */
+    const char *path;
+} Log;
+int log_open(Log *log, const char *path, bool append, Fault *fault); /* path NULL: no log */
+void log_close(Log *log);
+int log_step(Log *log, const Session *session, int64_t step, const StepResult *result, Fault *fault);
+int log_guard(Log *log, const Session *session, const char *event, int64_t step, const Breach *breach, double seconds,
+              Fault *fault);
+int log_event(Log *log, const char *event, int64_t step, const char *detail, Fault *fault);
+#endif

@@ -1,0 +1,24 @@
+/* What trainer_main and runner_main are made of. */
+#ifndef PROGRAMS_H
+#define PROGRAMS_H
+#include "data.h"
+#include "options.h"
+#include "session.h"
+
+int train_program(const Model *m, const Options *options, const char *folder,
+                  Fault *fault); /* folder: where weights.safetensors lies */
+int evaluate_program(const Model *m, const Options *options, const char *folder, Fault *fault);
+int plan_program(const Model *m, const Options *options, Fault *fault);
+int run_program_once(const Model *m, const Options *options, const char *folder, Fault *fault);
+
+/* Weights from --load-weights, else weights.safetensors in the folder, else by the model's rules. */
+int load_initial_weights(Session *session, const Options *options, const char *folder, Fault *fault);
+/* Dims of batch `number`, and whether it would pass the guards that see shapes alone. */
+bool shapes_pass(const Session *session, const Data *data, int64_t number, Arrived *arrived, int64_t *dims);
+/* Under a memory limit: plans every shape that batches 0 to n - 1 will have; the largest must fit before anything runs. */
+int check_budget(Session *session, const Program *program, const Data *data, int64_t first, int64_t n, Fault *fault);
+/* The fault of a batch that contradicts the model. */
+int anomaly_fault(int64_t batch, const Breach *breach, Fault *fault);
+/* Too many set aside: judged from the hundredth batch on, and at the end. */
+bool too_many_skipped(const Options *options, int64_t skipped, int64_t seen, bool end);
+#endif

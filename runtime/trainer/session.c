@@ -1,0 +1,336 @@
+/* Opens a model on the device and runs its programs.  Needs: the device, the planner, guards.  Breaks: nothing.
+ *
+ * A step: arrival, dims, guards, plan, (a larger arena), upload, run.  Nothing is allocated between upload and the end of run. */
+#define _POSIX_C_SOURCE 200809L
+#include "session.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "arrival.h"
+
+int device_fault(int error, const char *doing, Fault *fault)
+{
+    if (!error) return 0;
+    return fault_set(fault, error == DEVICE_OUT_OF_MEMORY ? STATUS_BUDGET : STATUS_FAULT, "%s: %s", doing,
+                     device_error_text(error));
+}
+
+static int64_t align(int64_t bytes)
+{
+    return (bytes + PLANNER_ALIGNMENT - 1) / PLANNER_ALIGNMENT * PLANNER_ALIGNMENT;
+}
+
+static int64_t weight_bytes(const WeightInfo *weight)
+{
+    return align(count_of(weight->rank, weight->dims) * (int64_t)dtype_bytes((int)weight->dtype));
+}
+
+int64_t state_bytes(const Model *m, bool training)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < m->n_weights; i++) bytes += weight_bytes(&m->weights[i]);
+    for (int i = 0; training && i < m->n_states; i++) bytes += weight_bytes(&m->weights[m->states[i].weight]);
+    return bytes;
+}
+
+int session_open(Session **session, const Model *m, const SessionOptions *options, Fault *fault)
+{
+    Session *s = calloc(1, sizeof *s);
+    *session = s;
+    if (!s) return fault_memory(fault);
+    s->model = m;
+    s->options = *options;
+    s->n_states = options->training ? m->n_states : 0;
+    size_t n_dims = (size_t)m->n_dims + 1, n_weights = (size_t)m->n_weights + 1;
+    s->weights = calloc(n_weights, sizeof *s->weights);
+    s->states = calloc((size_t)m->n_states + 1, sizeof *s->states);
+    s->hypers = calloc((size_t)m->n_hypers + 1, sizeof *s->hypers);
+    s->dims = calloc(n_dims, sizeof *s->dims);
+    s->late = calloc(n_dims, sizeof *s->late);
+    s->arrived = calloc((size_t)m->n_inputs + 1, sizeof *s->arrived);
+    s->planner = planner_create(m->n_dims);
+    int status = s->weights && s->states && s->hypers && s->dims && s->late && s->arrived && s->planner ? 0 : fault_memory(fault);
+    if (!status) {
+        for (int i = 0; i < m->n_hypers; i++) s->hypers[i] = m->hypers[i].value;
+        s->state_bytes = state_bytes(m, options->training);
+        status = device_fault(device_open(&s->device, options->memory_limit), "opening the device", fault);
+    }
+    if (status) {
+        session_close(s);
+        *session = NULL;
+    }
+    return status;
+}
+
+void session_close(Session *session)
+{
+    if (!session) return;
+    session_drop_gradients(session);
+    if (session->device) device_release(session->device, session->arena);
+    if (session->device) device_release(session->device, session->state);
+    device_close(session->device);
+    planner_destroy(session->planner);
+    free(session->weights);
+    free(session->states);
+    free(session->hypers);
+    free(session->dims);
+    free(session->late);
+    free(session->arrived);
+    free(session);
+}
+
+/* ---- hyperparameters ---- */
+static int hyper_index(const Model *m, const char *name)
+{
+    for (int i = 0; i < m->n_hypers; i++)
+        if (!strcmp(m->hypers[i].name, name)) return i;
+    return -1;
+}
+
+bool session_has_hyper(const Model *m, const char *name)
+{
+    return hyper_index(m, name) >= 0;
+}
+
+void session_set_hyper(Session *session, const char *name, double value)
+{
+    int i = hyper_index(session->model, name);
+    if (i >= 0) session->hypers[i] = value;
+}
+
+static void set_bias_correction(Session *s, const char *name, const char *beta, double step)
+{
+    int i = hyper_index(s->model, beta);
+    if (i >= 0) session_set_hyper(s, name, 1 - pow(s->hypers[i], step));
+}
+
+static void set_derived_hypers(Session *s)
+{
+    double step = (double)s->updates + 1;
+    session_set_hyper(s, "step", step);
+    set_bias_correction(s, "bias_correction1", "beta1", step);
+    set_bias_correction(s, "bias_correction2", "beta2", step);
+}
+
+/* ---- dims ---- */
+void bind_dims(const Model *m, const Arrived *arrived, int64_t *dims)
+{
+    for (int i = 0; i < m->n_dims; i++) dims[i] = m->dims[i].late ? m->dims[i].high : m->dims[i].likely;
+    Arrival arrival = {.input = arrived, .loss_is_finite = true};
+    if (m->bind) m->bind(&arrival, dims);
+}
+
+void settle_dims(const Model *m, Arrived *scratch, int64_t *dims)
+{
+    memset(scratch, 0, (size_t)m->n_inputs * sizeof *scratch);
+    for (int i = 0; i < m->n_inputs; i++) {
+        scratch[i].rank = m->inputs[i].rank;
+        m->inputs[i].shape(dims, scratch[i].dims);
+    }
+    Arrival arrival = {.input = scratch, .loss_is_finite = true};
+    if (m->bind) m->bind(&arrival, dims);
+}
+
+/* ---- memory ---- */
+static int find_plan(Session *s, const Program *program, const int64_t *dims, const Plan **plan, Fault *fault)
+{
+    int error = planner_find(s->planner, program, dims, plan);
+    if (error == PLANNER_NO_MEMORY) return fault_memory(fault);
+    if (error == PLANNER_TOO_LARGE) {
+        fault_set(fault, STATUS_BUDGET, "no memory would do: buffers of more than 2^50 bytes at");
+        for (int i = 0; i < s->model->n_dims; i++)
+            text_add(fault->text, sizeof fault->text, " %s = %" PRId64, s->model->dims[i].name, dims[i]);
+        return STATUS_BUDGET;
+    }
+    return 0;
+}
+
+int session_peak(Session *session, const Program *program, const int64_t *dims, int64_t *peak, Fault *fault)
+{
+    const Plan *plan;
+    int status = find_plan(session, program, dims, &plan, fault);
+    if (!status) *peak = session->state_bytes + plan->arena_bytes;
+    return status;
+}
+
+bool session_fits(const Session *session, int64_t peak)
+{
+    return !session->options.memory_limit || device_overhead_bytes(session->device) + peak <= session->options.memory_limit;
+}
+
+int session_no_room(const Session *session, int64_t least, const char *what, Fault *fault)
+{
+    int64_t overhead = device_overhead_bytes(session->device);
+    fault_set(fault, STATUS_BUDGET,
+              "%s does not fit into memory: needs %" PRId64 " bytes (weights and optimizer %" PRId64 ", buffers %" PRId64, what,
+              least + overhead, session->state_bytes, least - session->state_bytes);
+    char *text = fault->text;
+    size_t size = sizeof fault->text;
+    if (overhead) text_add(text, size, ", device context and libraries %" PRId64, overhead);
+    if (session->options.memory_limit)
+        text_add(text, size, "); --memory-limit allows %" PRId64 ". The least that would do: --memory-limit %" PRId64,
+                 session->options.memory_limit, least + overhead);
+    else
+        text_add(text, size, "); %s has %" PRId64 " free", device_name(session->device), device_free_bytes(session->device));
+    text_add(text, size, "; or a smaller batch");
+    return STATUS_BUDGET;
+}
+
+/* The arena is one allocation; a larger one replaces it, the old one released first. */
+static int ensure_arena(Session *s, const Plan *plan, Fault *fault)
+{
+    int64_t peak = s->state_bytes + plan->arena_bytes;
+    if (!session_fits(s, peak)) return session_no_room(s, peak, "a step", fault);
+    if (plan->arena_bytes <= s->arena_bytes) return 0;
+    device_release(s->device, s->arena);
+    s->arena = NULL;
+    s->arena_bytes = 0;
+    void *at;
+    int error = device_allocate(s->device, (size_t)plan->arena_bytes, &at);
+    if (error == DEVICE_OUT_OF_MEMORY) return session_no_room(s, peak, "a step", fault);
+    if (error) return device_fault(error, "allocating the arena", fault);
+    s->arena = at;
+    s->arena_bytes = plan->arena_bytes;
+    return 0;
+}
+
+/* ---- a step ---- */
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool shapes_agree(const Model *m, int i, const int64_t *dims, const Arrived *arrived)
+{
+    int64_t wanted[MAX_RANK] = {0};
+    m->inputs[i].shape(dims, wanted);
+    return !memcmp(wanted, arrived->dims, (size_t)arrived->rank * sizeof *wanted);
+}
+
+/* An input that the program does not read may be absent: it takes the shape that the dims give it, so that guards on it hold. */
+static void stand_in_for_absent(const Model *m, const Batch *batch, const int64_t *dims, Arrived *arrived)
+{
+    for (int i = 0; i < m->n_inputs; i++) {
+        if (batch->inputs[i].present) continue;
+        arrived[i].rank = m->inputs[i].rank;
+        m->inputs[i].shape(dims, arrived[i].dims);
+        arrived[i].counted = count_of(arrived[i].rank, arrived[i].dims);
+    }
+}
+
+static bool rank_breaks(Session *s, const Batch *batch, StepResult *result)
+{
+    const Model *m = s->model;
+    Arrival arrival = {.input = s->arrived, .loss_is_finite = true};
+    for (int i = 0; i < m->n_inputs; i++) {
+        if (!batch->inputs[i].present || s->arrived[i].rank == m->inputs[i].rank) continue;
+        char formula[256] = "";
+        text_add(formula, sizeof formula, "%s has rank %d: [%s]", m->inputs[i].name, m->inputs[i].rank, m->inputs[i].shape_text);
+        breach_of_input(&result->breach, m, i, "rank", formula, s->dims, &arrival);
+        return result->broke = true;
+    }
+    return false;
+}
+
+static bool guards_break(Session *s, const Batch *batch, StepResult *result)
+{
+    const Model *m = s->model;
+    const Guard *range = NULL;
+    Arrival arrival = {.input = s->arrived, .loss_is_finite = true};
+    const Guard *broken = guards_first_broken(m, ON_ARRIVAL, s->dims, &arrival, s->options.plan_again ? &range : NULL);
+    if (!broken) broken = guards_first_broken(m, ON_CONTENT, s->dims, &arrival, NULL);
+    if (broken) breach_of_guard(&result->breach, m, broken, s->dims, &arrival);
+    result->broke = broken != NULL;
+    for (int i = 0; i < m->n_inputs && !result->broke; i++) {
+        if (!batch->inputs[i].present || shapes_agree(m, i, s->dims, &s->arrived[i])) continue;
+        char formula[256] = "";
+        text_add(formula, sizeof formula, "shape of %s == [%s]", m->inputs[i].name, m->inputs[i].shape_text);
+        breach_of_input(&result->breach, m, i, "shape", formula, s->dims, &arrival);
+        result->broke = true;
+    }
+    result->planned_again = range && !result->broke;
+    if (result->planned_again) breach_of_guard(&result->range, m, range, s->dims, &arrival);
+    return result->broke;
+}
+
+static int upload(Session *s, const Program *program, const Batch *batch, Fault *fault)
+{
+    for (int i = 0; i < program->n_inputs; i++) {
+        const BatchInput *input = &batch->inputs[i];
+        int buffer = program->input_buffer[i];
+        if (buffer < 0) continue;
+        if (!input->present) return fault_set(fault, STATUS_USER, "the batch lacks \"%s\"", s->model->inputs[i].name);
+        int error = device_upload(s->device, s->arena + s->plan->at[buffer], input->data, input->bytes);
+        if (error) return device_fault(error, "copying the batch to the device", fault);
+    }
+    return 0;
+}
+
+static int run_program(Session *s, const Program *program, int64_t number, StepResult *result, Fault *fault)
+{
+    memcpy(s->late, s->dims, (size_t)s->model->n_dims * sizeof *s->dims);
+    set_derived_hypers(s);
+    Step step = {
+        .dims = s->dims, .late = s->late, .arena = s->arena, .at = s->plan->at, .weights = s->weights, .states = s->states};
+    step.hypers = s->hypers;
+    step.seed = s->options.seed;
+    step.number = number;
+    step.stream = device_stream(s->device);
+    step.blas = device_blas(s->device);
+    step.device = s->device;
+    step.gradients = s->gradients;
+    int error = program->run(&step), finished = device_finish(s->device);
+    if (!error) error = step.error ? step.error : finished;
+    if (error == STEP_NOT_FINITE) {
+        Arrival arrival = {.input = s->arrived, .loss_is_finite = false};
+        breach_of_loss(&result->breach, s->model, s->dims, &arrival);
+        result->broke = true;
+        return 0;
+    }
+    if (error) return device_fault(error, "running a step", fault);
+    result->loss = step.loss;
+    return 0;
+}
+
+int session_run(Session *session, const Program *program, const Batch *batch, StepResult *result, Fault *fault)
+{
+    Session *s = session;
+    double start = now();
+    memset(result, 0, sizeof *result);
+    arrival_read(s->model, batch, s->arrived);
+    bind_dims(s->model, s->arrived, s->dims);
+    stand_in_for_absent(s->model, batch, s->dims, s->arrived);
+    int status = 0;
+    if (!rank_breaks(s, batch, result) && !guards_break(s, batch, result)) {
+        status = find_plan(s, program, s->dims, &s->plan, fault);
+        if (!status) status = ensure_arena(s, s->plan, fault);
+        if (!status) {
+            result->peak_bytes = s->state_bytes + s->plan->arena_bytes;
+            if (result->peak_bytes > s->peak_bytes) s->peak_bytes = result->peak_bytes;
+            status = upload(s, program, batch, fault);
+        }
+        if (!status) status = run_program(s, program, batch->number, result, fault);
+        if (!status && !result->broke && program == s->model->train) s->updates++;
+    }
+    result->seconds = now() - start;
+    return status;
+}
+
+int64_t session_output_bytes(const Session *session, const Program *program, int output, int64_t *shape)
+{
+    const OutputInfo *info = &program->outputs[output];
+    info->shape(session->late, shape);
+    int64_t count = count_of(info->rank, shape);
+    return count < 0 ? -1 : count * (int64_t)dtype_bytes((int)info->dtype);
+}
+
+int session_output(const Session *session, const Program *program, int output, void *to, size_t size, Fault *fault)
+{
+    int buffer = program->output_buffer[output];
+    const char *from = session->arena + session->plan->at[buffer];
+    return device_fault(device_download(session->device, to, from, size), "copying an output from the device", fault);
+}

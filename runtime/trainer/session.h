@@ -1,0 +1,90 @@
+/* A model in memory that can be run, without options, files of data or progress: what the trainer is built on, and what another
+ * program embeds.
+ *
+ *     Session *s;  Fault fault;  SessionOptions options = {.training = true, .seed = 1};
+ *     if (session_open(&s, &model, &options, &fault)) ...                     two sessions, of one model or of two, do not know of
+ * each other if (session_load_weights(s, "weights.safetensors", &fault)) ... if (session_run(s, model.train, &batch, &result,
+ * &fault)) ...           result.loss, or result.broke with what broke session_close(s);
+ *
+ * Functions return 0 or the status in fault (fault.h).  One session, one thread at a time. */
+#ifndef SESSION_H
+#define SESSION_H
+#include "../controller/controller.h"
+#include "../controller/guards.h"
+#include "../controller/planner.h"
+#include "../device/memory.h"
+#include "fault.h"
+#include "tensors.h"
+
+typedef struct {
+    int64_t memory_limit; /* bytes: state, arena and the device's overhead together; 0: none */
+    uint64_t seed;        /* of weights made by rule and of random numbers in the step */
+    bool training;        /* keep the optimizer's states */
+    bool plan_again;      /* a broken range guard only asks for a plan at the new dims */
+} SessionOptions;
+
+/* Read its members freely; only session.c and weights.c write them. */
+typedef struct Session {
+    const Model *model;
+    SessionOptions options;
+    Device *device;
+    Planner *planner;
+    char *state; /* weights, then states, each aligned to 256; NULL until weights are loaded */
+    int64_t state_bytes;
+    void **weights, **states; /* device pointers into state */
+    int n_states;             /* 0 when not training */
+    double *hypers;           /* as in Model */
+    char *arena;
+    int64_t arena_bytes;  /* allocated now */
+    int64_t peak_bytes;   /* the largest of any step so far */
+    const Plan *plan;     /* of the last run */
+    int64_t *dims, *late; /* of the last run */
+    Arrived *arrived;
+    int64_t updates;  /* steps that changed weights */
+    void **gradients; /* host memory for each weight, or NULL: not wanted */
+} Session;
+
+typedef struct {
+    bool broke; /* the batch contradicts the model: nothing has changed */
+    Breach breach;
+    bool planned_again; /* a range guard broke; the step ran with a plan for its dims */
+    Breach range;
+    double loss;
+    double seconds;     /* batch in memory to weights updated */
+    int64_t peak_bytes; /* of this step's plan: state and arena */
+} StepResult;
+
+int session_open(Session **session, const Model *m, const SessionOptions *options, Fault *fault);
+void session_close(Session *session);
+int64_t state_bytes(const Model *m, bool training); /* weights, and the optimizer's states when training */
+
+/* Every weight from the file; path NULL: by the model's rules; by_rule: a weight that the file lacks is made by its rule if it has
+ * one. */
+int session_load_weights(Session *session, const char *path, bool by_rule, Fault *fault);
+int session_save_weights(Session *session, const char *path, Fault *fault);
+int session_want_gradients(Session *session, Fault *fault); /* the next run fills session->gradients */
+int session_save_gradients(Session *session, const char *path, Fault *fault);
+void session_drop_gradients(Session *session);
+
+bool session_has_hyper(const Model *m, const char *name);
+void session_set_hyper(Session *session, const char *name, double value); /* one that the model has */
+
+/* Bytes that a step at these dims takes: state and arena. */
+int session_peak(Session *session, const Program *program, const int64_t *dims, int64_t *peak, Fault *fault);
+/* The fault of a budget that is too small: says what would do, least being a peak. */
+int session_no_room(const Session *session, int64_t least, const char *what, Fault *fault);
+bool session_fits(const Session *session, int64_t peak);
+
+/* Checks the batch, plans, uploads, runs.  number: of the batch in the stream, for random numbers. */
+int session_run(Session *session, const Program *program, const Batch *batch, StepResult *result, Fault *fault);
+/* After a run that did not break: output i's shape (late dims as the step found them) and its elements into host memory of `size`
+ * bytes. */
+int64_t session_output_bytes(const Session *session, const Program *program, int output, int64_t *shape);
+int session_output(const Session *session, const Program *program, int output, void *to, size_t size, Fault *fault);
+
+int device_fault(int error, const char *doing, Fault *fault); /* a device's error as a fault */
+/* Dims of the shapes in `arrived`, starting from likely values (late ones from their upper bounds). */
+void bind_dims(const Model *m, const Arrived *arrived, int64_t *dims);
+/* Dims as a batch of these shapes would bind them: fills in what follows from them (upper bounds of late dims). */
+void settle_dims(const Model *m, Arrived *scratch, int64_t *dims);
+#endif

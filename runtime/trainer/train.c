@@ -1,0 +1,232 @@
+/* Training: batches in order, each a step, with the log, checkpoints and progress around it.
+ * Needs: options checked.  Breaks: nothing. */
+#include "signals.h" /* first: it asks for POSIX */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "checkpoint.h"
+#include "log.h"
+#include "programs.h"
+#include "progress.h"
+
+typedef struct {
+    const Model *model;
+    const Options *options;
+    const char *folder;
+    Data data;
+    Session *session;
+    Batch batch;
+    Log log;
+    Progress progress;
+    Place place;
+    TensorFile checkpoint; /* open while resuming */
+    bool gradients_due;
+    Fault *fault;
+} Training;
+
+/* ---- opening ---- */
+
+/* What the command line says; where it says nothing, the checkpoint; where there is none, defaults. */
+static int settle(Training *t)
+{
+    const Options *o = t->options;
+    const Model *m = t->model;
+    Place saved = {0};
+    if (o->resume) {
+        int status = checkpoint_open(&t->checkpoint, m, o->checkpoint, &saved, t->fault);
+        if (status) return status;
+        if (o->batch_size && o->batch_size != saved.batch_size)
+            return fault_set(t->fault, STATUS_USER,
+                             "--batch-size %" PRId64 ": the checkpoint was made with %" PRId64
+                             ", and its place in the data counts in those",
+                             o->batch_size, saved.batch_size);
+        if (o->seed_given && o->seed != saved.seed)
+            return fault_set(t->fault, STATUS_USER,
+                             "--seed %" PRId64 ": the checkpoint was made with %" PRId64 "; leave --seed out", o->seed, saved.seed);
+    }
+    t->place = saved;
+    t->place.seed = o->resume ? saved.seed : o->seed;
+    for (int i = 0; i < OPTION_HYPERS; i++) {
+        if (o->hyper_given[i])
+            t->place.hypers[i] = o->hypers[i];
+        else if (!saved.hyper_given[i])
+            for (int h = 0; h < m->n_hypers; h++)
+                if (!strcmp(m->hypers[h].name, option_hyper_names[i])) t->place.hypers[i] = m->hypers[h].value;
+    }
+    return 0;
+}
+
+static int open_data(Training *t)
+{
+    const Options *o = t->options;
+    DataOptions wanted = {.path = o->data ? o->data : o->batch_file,
+                          .ready = o->batch_file != NULL,
+                          .shuffle = true,
+                          .seed = (uint64_t)t->place.seed};
+    wanted.batch_size = o->batch_size ? o->batch_size : t->place.batch_size;
+    if (o->batch_file) wanted.batch_size = 0;
+    int status = data_open(&t->data, t->model, t->model->train, &wanted, t->fault);
+    if (status) return status;
+    int64_t total = o->resume ? t->place.total : t->data.n_batches, by_epochs;
+    if (o->epochs > 0) {
+        if (__builtin_mul_overflow(o->epochs, t->data.n_batches, &by_epochs)) by_epochs = INT64_MAX;
+        total = o->steps >= 0 && o->steps < by_epochs ? o->steps : by_epochs;
+    } else if (o->steps >= 0)
+        total = o->steps;
+    t->place.total = total;
+    t->place.batch_size = t->data.batch_size;
+    return 0;
+}
+
+static int open_session(Training *t)
+{
+    const Options *o = t->options;
+    SessionOptions wanted = {.memory_limit = o->memory_limit,
+                             .seed = (uint64_t)t->place.seed,
+                             .training = true,
+                             .plan_again = o->on_anomaly == ANOMALY_HEAL};
+    int status = session_open(&t->session, t->model, &wanted, t->fault);
+    if (status) return status;
+    for (int i = 0; i < OPTION_HYPERS; i++) session_set_hyper(t->session, option_hyper_names[i], t->place.hypers[i]);
+    status = check_budget(t->session, t->model->train, &t->data, t->place.step, t->place.total, t->fault);
+    if (status) return status;
+    if (!o->resume) return load_initial_weights(t->session, o, t->folder, t->fault);
+    status = checkpoint_load(t->session, &t->checkpoint, &t->place, t->fault);
+    tensor_file_close(&t->checkpoint);
+    return status;
+}
+
+static int open_training(Training *t)
+{
+    const Options *o = t->options;
+    int status = settle(t);
+    if (!status) status = open_data(t);
+    if (!status) status = open_session(t);
+    if (!status && batch_create(&t->batch, t->model)) status = fault_memory(t->fault);
+    if (!status) status = log_open(&t->log, o->log, o->resume, t->fault);
+    if (!status && o->resume) status = log_event(&t->log, "resume", t->place.step, NULL, t->fault);
+    t->gradients_due = o->save_gradients != NULL;
+    if (!status && t->gradients_due) status = session_want_gradients(t->session, t->fault);
+    return status;
+}
+
+static void close_training(Training *t)
+{
+    log_close(&t->log);
+    batch_destroy(&t->batch);
+    session_close(t->session);
+    data_close(&t->data);
+    tensor_file_close(&t->checkpoint);
+}
+
+/* ---- steps ---- */
+static int write_checkpoint(Training *t, Fault *fault)
+{
+    return t->options->checkpoint ? checkpoint_write(t->session, t->options->checkpoint, &t->place, fault) : 0;
+}
+
+/* Ends the run with the fault that is set, after a checkpoint; should that fail too, both are told. */
+static int stop_with_checkpoint(Training *t)
+{
+    Fault second = {0};
+    int status = t->fault->status;
+    if (write_checkpoint(t, &second)) text_add(t->fault->text, sizeof t->fault->text, "\n  and no checkpoint: %s", second.text);
+    return status;
+}
+
+static int set_aside(Training *t, const StepResult *result)
+{
+    int64_t step = t->place.step, batch = t->data.ready ? step % t->data.n_batches : step;
+    bool stop = t->options->on_anomaly == ANOMALY_STOP;
+    int status = log_guard(&t->log, t->session, stop ? "stopped" : "set_aside", step, &result->breach, result->seconds, t->fault);
+    if (status) return status;
+    if (stop) {
+        anomaly_fault(batch, &result->breach, t->fault);
+        return stop_with_checkpoint(t);
+    }
+    progress_end(&t->progress);
+    fprintf(stderr, "notice: batch %" PRId64 " set aside: guard %s does not hold: %s (%s)\n", batch, result->breach.name,
+            result->breach.formula, result->breach.values);
+    t->place.skipped++;
+    return 0;
+}
+
+static int trained(Training *t, const StepResult *result)
+{
+    int status = 0;
+    if (result->planned_again)
+        status = log_guard(&t->log, t->session, "planned_again", t->place.step, &result->range, result->seconds, t->fault);
+    if (!status) status = log_step(&t->log, t->session, t->place.step, result, t->fault);
+    if (!status && t->gradients_due) {
+        status = session_save_gradients(t->session, t->options->save_gradients, t->fault);
+        session_drop_gradients(t->session);
+        t->gradients_due = false;
+    }
+    progress_step(&t->progress, t->place.step, result->loss, result->seconds);
+    return status;
+}
+
+static int check_skipped(Training *t, bool end)
+{
+    if (!too_many_skipped(t->options, t->place.skipped, t->place.step, end)) return 0;
+    fault_set(t->fault, STATUS_ANOMALY, "%" PRId64 " of %" PRId64 " batches were set aside, more than --max-skipped %g%% allows",
+              t->place.skipped, t->place.step, 100 * t->options->max_skipped);
+    return stop_with_checkpoint(t);
+}
+
+static int step(Training *t)
+{
+    StepResult result;
+    int status = data_batch(&t->data, t->place.step, &t->batch, t->fault);
+    if (!status) status = session_run(t->session, t->model->train, &t->batch, &result, t->fault);
+    if (!status) status = result.broke ? set_aside(t, &result) : trained(t, &result);
+    if (status) return status;
+    t->place.step++;
+    status = check_skipped(t, false);
+    bool due = t->options->checkpoint_every && t->place.step % t->options->checkpoint_every == 0 && t->place.step < t->place.total;
+    return status || !due ? status : write_checkpoint(t, t->fault);
+}
+
+/* Runs until the end, a fault, or a signal. */
+static int loop(Training *t, int *signal_taken)
+{
+    Signals signals;
+    int status = 0;
+    signals_hold(&signals);
+    while (!status && t->place.step < t->place.total && !(*signal_taken = signals_taken())) status = step(t);
+    if (!status && *signal_taken) {
+        status = log_event(&t->log, "signal", t->place.step, *signal_taken == SIGINT ? "SIGINT" : "SIGTERM", t->fault);
+        if (!status) status = write_checkpoint(t, t->fault);
+    }
+    signals_release(&signals);
+    return status;
+}
+
+static int finish(Training *t)
+{
+    int status = check_skipped(t, true);
+    if (!status) status = write_checkpoint(t, t->fault);
+    if (!status && t->options->save_weights) status = session_save_weights(t->session, t->options->save_weights, t->fault);
+    if (!status && t->gradients_due) status = fault_set(t->fault, STATUS_USER, "--save-gradients: no step was taken that has any");
+    return status;
+}
+
+int train_program(const Model *m, const Options *options, const char *folder, Fault *fault)
+{
+    Training t = {.model = m, .options = options, .folder = folder, .fault = fault};
+    int signal_taken = 0;
+    if (!m->train) return fault_set(fault, STATUS_USER, "this program was generated without training");
+    int status = open_training(&t);
+    if (!status) {
+        progress_start(&t.progress, options->progress == 1, t.place.step, t.place.total);
+        status = loop(&t, &signal_taken);
+        progress_end(&t.progress);
+        if (!status && !signal_taken) status = finish(&t);
+        progress_summary(&t.progress, t.session->peak_bytes, t.place.skipped);
+    }
+    close_training(&t);
+    if (status || !signal_taken) return status;
+    fault_set(fault, 128 + signal_taken, "stopped by signal %d after %" PRId64 " steps%s", signal_taken, t.place.step,
+              options->checkpoint ? "; the checkpoint is written, --resume goes on" : "");
+    return fault->status;
+}
