@@ -48,6 +48,17 @@ static void explicit_pads(Import *im, const OnnxNode *node, int spatial, Window 
     }
 }
 
+Window transposed_window_of(Import *im, const OnnxNode *node, int spatial, const int64_t *kernel)
+{
+    if (spatial < 1 || spatial > MOST_SPATIAL) import_error(im, node, "%d spatial axes; wanted 1 to %d", spatial, MOST_SPATIAL);
+    Window win = {.rank = spatial, .groups = 1};
+    spatial_ints(im, node, "strides", spatial, 1, win.stride);
+    spatial_ints(im, node, "dilations", spatial, 1, win.dilation);
+    explicit_pads(im, node, spatial, &win);
+    for (int i = 0; i < spatial; i++) win.window[i] = kernel[i];
+    return win;
+}
+
 Window window_of(Import *im, const OnnxNode *node, int spatial, Expr *const *size, const int64_t *kernel)
 {
     const char *auto_pad = attr_string(node, "auto_pad", "NOTSET");
