@@ -13,6 +13,10 @@ template <class T> struct Limits {
                        highest = L::has_infinity ? L::infinity() : L::max();
 };
 
+/* ---- strips of columns (device.h) ---- */
+DEVICE int64_t strips(int64_t n) { return (n + STRIP - 1) / STRIP; }
+DEVICE int64_t strip_width(int64_t n, int64_t column) { return n - column < STRIP ? n - column : (int64_t)STRIP; }
+
 /* ---- elements ---- */
 template <class T> DEVICE T absolute(T a)
 {

@@ -11,6 +11,12 @@
  *         s = block_sum(s);                                             the sum of all threads', known to all of them
  *         if (FIRST_THREAD) y[row] = s;
  *
+ *     FOR_ROWS(block, strips(n)) {                                      sums over rows: a block a strip of columns
+ *         const int64_t column = block * STRIP, width = strip_width(n, column);
+ *         float s[STRIP_OWN];
+ *         FOR_STRIP(c, width) s[OWN(c)] = 0;
+ *         for (r...) FOR_STRIP(c, width) s[OWN(c)] += x[r * n + column + c];
+ *
  * and is launched by
  *
  *     LAUNCH(s, kernel, elements(n), 256)(y, x, n);                     n elements

@@ -17,6 +17,11 @@ typedef __nv_bfloat16 bfloat16;
 #define REDUCES(op, ...) /* the host compiler needs to be told that it may reorder this */
 #define FIRST_THREAD (threadIdx.x == 0)
 
+/* A strip of neighbouring columns that a block sums up: a thread has one of them (blocks of STRIP threads). */
+enum { STRIP = 64, STRIP_OWN = 1 };
+#define FOR_STRIP(c, width) for (int64_t c = threadIdx.x; c < (width); c += STRIP)
+#define OWN(c) 0
+
 template <class... P> struct CudaLaunch {
     Step *s;
     void (*kernel)(P...);

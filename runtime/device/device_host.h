@@ -35,6 +35,11 @@ static inline int64_t block_last(int64_t n)
 #define REDUCES(op, ...) PRAGMA(omp simd reduction(op : __VA_ARGS__))
 #define FIRST_THREAD true
 
+/* A strip of neighbouring columns that a block sums up: on the host one thread has them all. */
+enum { STRIP = 1024, STRIP_OWN = STRIP };
+#define FOR_STRIP(c, width) PRAGMA(omp simd) for (int64_t c = 0; c < (width); c++)
+#define OWN(c) (c)
+
 enum { HOST_GRAIN = 16384 }; /* elements that are worth a thread: below, starting an OpenMP region costs more than it gives */
 
 static inline int64_t host_blocks(Work work)

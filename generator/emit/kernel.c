@@ -1,0 +1,323 @@
+/* One kernel while it is written: parameters, blocks, names, index arithmetic.  See kernel.h. */
+#include "emit/kernel.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- life ---- */
+Kernel *kernel_new(Kernels *all, const Group *group)
+{
+    Kernel *k = NEW(all->arena, Kernel);
+    k->all = all;
+    k->arena = all->arena;
+    k->symbols = all->symbols;
+    k->group = group;
+    return k;
+}
+
+/* Every axis by itself; axes of extent 1 vanish. */
+void kernel_axes(Kernel *k, Expr *const *extents, const int *kinds, int n)
+{
+    check(n <= MAX_AXES);
+    k->n_axes = n;
+    k->n_groups = 0;
+    for (int i = 0; i < n; i++) {
+        Expr *extent = expr_canonical(k->symbols, extents[i]);
+        k->axis[i] = (Axis){extent, kinds ? kinds[i] : 0};
+        k->group_of[i] = expr_is(extent, 1) ? -1 : k->n_groups;
+        if (k->group_of[i] >= 0) k->groups[k->n_groups++] = (AxisGroup){extent, k->axis[i].kind};
+    }
+}
+
+static void forget(Kernel *k)
+{
+    k->params.n = k->n_operands = k->n_sizes = 0;
+    k->exprs.n = k->memos.n = k->vars.n = k->names.n = k->depth = 0;
+    k->seen.n = k->loads.n = 0;
+    memset(k->block, 0, sizeof k->block);
+}
+
+static void run_pass(Kernel *k, int pass, void (*body)(Kernel *, void *), void *context)
+{
+    k->uses.n = 0;
+    for (int i = 0; i < k->memos.n; i++) vec_push(k->arena, &k->uses, k->memos.at[i].uses);
+    forget(k);
+    k->pass = pass;
+    k->block[0].text.arena = k->arena;
+    k->depth = 1;
+    body(k, context);
+    check(k->depth == 1);
+}
+
+static Expr *scale_of(const Kernel *k, const Affine *a, const Var *v)
+{
+    for (int i = 0; i < a->n; i++)
+        if (a->term[i].var == v) return a->term[i].scale;
+    return expr_int(k->symbols, 0);
+}
+
+/* Loop variables of the first pass are named after their axis group: "#0". */
+static const Var *axis_var(const Affine *a, int group)
+{
+    for (int i = 0; i < a->n; i++)
+        if (a->term[i].var->name[0] == '#' && a->term[i].var->name[1] - '0' == group) return a->term[i].var;
+    return NULL;
+}
+
+/* Groups g and g + 1 are always walked together where each use has scale(g) == scale(g + 1) * extent(g + 1). */
+static bool mergeable(Kernel *k, int g)
+{
+    if (k->groups[g].kind != k->groups[g + 1].kind) return false;
+    for (int i = 0; i < k->seen.n; i++) {
+        const Affine *a = &k->seen.at[i];
+        const Var *outer = axis_var(a, g), *inner = axis_var(a, g + 1);
+        if (!outer && !inner) continue;
+        if (!outer || !inner) return false;
+        Expr *want = expr_mul(k->symbols, scale_of(k, a, inner), k->groups[g + 1].extent);
+        if (!expr_always_equal(k->symbols, want, scale_of(k, a, outer))) return false;
+    }
+    return true;
+}
+
+static void merge_axes(Kernel *k)
+{
+    bool with_next[MAX_AXES] = {false};
+    for (int g = 0; g + 1 < k->n_groups; g++) with_next[g] = mergeable(k, g);
+    AxisGroup merged[MAX_AXES];
+    int n = 0, place[MAX_AXES];
+    for (int g = 0; g < k->n_groups; g++) {
+        const bool joins = g > 0 && with_next[g - 1];
+        if (joins)
+            merged[n - 1].extent = expr_mul(k->symbols, merged[n - 1].extent, k->groups[g].extent);
+        else
+            merged[n++] = k->groups[g];
+        place[g] = n - 1;
+    }
+    for (int i = 0; i < k->n_axes; i++)
+        if (k->group_of[i] >= 0) k->group_of[i] = place[k->group_of[i]];
+    memcpy(k->groups, merged, sizeof merged);
+    k->n_groups = n;
+}
+
+void kernel_collect(Kernel *k, void (*body)(Kernel *k, void *context), void *context)
+{
+    run_pass(k, PASS_COLLECT, body, context);
+}
+
+void kernel_write(Kernel *k, void (*body)(Kernel *k, void *context), void *context)
+{
+    run_pass(k, PASS_COLLECT, body, context);
+    merge_axes(k);
+    run_pass(k, PASS_COUNT, body, context);
+    run_pass(k, PASS_WRITE, body, context);
+}
+
+const char *kernel_body(const Kernel *k)
+{
+    return buf_text(&k->block[0].text);
+}
+
+/* ---- text ---- */
+static const char *format_text(Arena *arena, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    const int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *text = arena_alloc(arena, (size_t)length + 1);
+    vsnprintf(text, (size_t)length + 1, format, args);
+    return text;
+}
+
+const char *text_of(Kernel *k, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *text = format_text(k->arena, format, args);
+    va_end(args);
+    return text;
+}
+
+const char *fresh_name(Kernel *k, const char *base)
+{
+    for (int i = 0; i < k->names.n; i++)
+        if (strcmp(k->names.at[i].base, base) == 0) return text_of(k, "%s%d", base, ++k->names.at[i].n);
+    vec_push(k->arena, &k->names, ((__typeof__(*k->names.at)){base, 1}));
+    return base;
+}
+
+/* ---- blocks ---- */
+void block_open(Kernel *k, const char *format, ...)
+{
+    check(k->depth < MAX_BLOCKS);
+    va_list args;
+    va_start(args, format);
+    k->block[k->depth].head = format_text(k->arena, format, args);
+    va_end(args);
+    k->block[k->depth].guard = false;
+    k->block[k->depth].text = (Buf){.arena = k->arena};
+    k->depth++;
+}
+
+void block_open_guard(Kernel *k)
+{
+    block_open(k, "%s", "");
+    k->block[k->depth - 1].guard = true;
+}
+
+/* What stood in the block is no longer known. */
+static void leave(Kernel *k)
+{
+    k->depth--;
+    for (int i = 0; i < k->memos.n; i++)
+        if (k->memos.at[i].level >= k->depth) k->memos.at[i].gone = true;
+    for (int i = 0; i < k->vars.n; i++)
+        if (k->vars.at[i]->standing && k->vars.at[i]->at_level >= k->depth) k->vars.at[i]->standing = false;
+}
+
+const char *block_close_guard(Kernel *k)
+{
+    check(k->block[k->depth - 1].guard);
+    leave(k);
+    return buf_text(&k->block[k->depth].text);
+}
+
+void block_close(Kernel *k)
+{
+    leave(k);
+    const char *text = buf_text(&k->block[k->depth].text), *head = k->block[k->depth].head;
+    Buf *out = &k->block[k->depth - 1].text;
+    const char *end = strchr(text, '\n');
+    const bool one = end && !end[1] && !strchr(text, '{');
+    if (one && strlen(head) + strlen(text) < 110)
+        buf_printf(out, "%s %s", head, text);
+    else if (one)
+        buf_printf(out, "%s\n\t%s", head, text);
+    else
+        buf_printf(out, "%s {\n%s}\n", head, text);
+}
+
+int level_allowed(const Kernel *k, int level)
+{
+    for (int i = k->depth - 1; i > level; i--)
+        if (k->block[i].guard) return i;
+    return level;
+}
+
+void line(Kernel *k, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    buf_printf(&k->block[k->depth - 1].text, "%s\n", format_text(k->arena, format, args));
+    va_end(args);
+}
+
+void line_at(Kernel *k, int level, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    buf_printf(&k->block[level_allowed(k, level)].text, "%s\n", format_text(k->arena, format, args));
+    va_end(args);
+}
+
+/* ---- parameters ---- */
+static const char *add_param(Kernel *k, Arg arg, const char *name, const char *type, bool result)
+{
+    for (int i = 0; i < k->params.n; i++) {
+        const Param *p = &k->params.at[i];
+        if (p->arg.kind == arg.kind && p->arg.value == arg.value && p->arg.expr == arg.expr && p->result == result &&
+            (!name || arg.kind != ARG_SCRATCH || strcmp(p->name, name) == 0))
+            return p->name;
+    }
+    if (!name) {
+        static const char letters[] = "abcdefghoqrtuwxz";
+        const int i = k->n_operands++;
+        name = i < (int)sizeof letters - 1 ? text_of(k, "%c", letters[i]) : text_of(k, "in%d", i);
+    }
+    vec_push(k->arena, &k->params, ((Param){arg, name, type, result}));
+    return name;
+}
+
+const char *param_value(Kernel *k, Value *v, bool result)
+{
+    const char *type = text_of(k, result ? "%s *" : "const %s *", dtype_c(v->dtype));
+    return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, NULL, type, result);
+}
+
+const char *param_result(Kernel *k, Value *v, const char *name)
+{
+    return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, name, text_of(k, "%s *", dtype_c(v->dtype)), true);
+}
+
+const char *param_hyper(Kernel *k, Value *v)
+{
+    return add_param(k, (Arg){.kind = ARG_HYPER, .value = v}, NULL, dtype_c(v->dtype), false);
+}
+
+const char *param_other(Kernel *k, int kind, const char *name, const char *type, Expr *expr)
+{
+    char element[32];
+    snprintf(element, sizeof element, "%s", strncmp(type, "const ", 6) == 0 ? type + 6 : type);
+    if (strchr(element, ' ')) *strchr(element, ' ') = 0;
+    return add_param(k, (Arg){.kind = kind, .expr = expr, .type = text_of(k, "%s", element)}, name, type, false);
+}
+
+static void remember_expr(Kernel *k, Expr *e, const char *text, int binds)
+{
+    vec_push(k->arena, &k->exprs, ((__typeof__(*k->exprs.at)){e, text, binds}));
+}
+
+/* e from the sizes that are parameters already: n0, 64 * n0, n0 * n1, n0 - 1; or a parameter of its own. */
+static int size_of(Kernel *k, Expr *e, const char **text)
+{
+    int64_t number;
+    e = expr_canonical(k->symbols, e);
+    if (expr_is_int(e, &number)) {
+        *text = text_of(k, "%lld", (long long)number);
+        return number < 0 ? BINDS_UNARY : BINDS_ATOM;
+    }
+    for (int i = 0; i < k->exprs.n; i++)
+        if (k->exprs.at[i].expr == e) return *text = k->exprs.at[i].text, k->exprs.at[i].binds;
+    const int known = k->exprs.n;
+    for (int i = 0; i < known; i++) {
+        if (k->exprs.at[i].binds != BINDS_ATOM) continue;
+        const char *p = k->exprs.at[i].text;
+        Expr *q = expr_divide_exactly(k->symbols, e, k->exprs.at[i].expr);
+        if (q && expr_is_int(q, &number)) {
+            remember_expr(k, e, *text = text_of(k, "%s * %lld", p, (long long)number), BINDS_PRODUCT);
+            return BINDS_PRODUCT;
+        }
+        for (int j = 0; q && j < known; j++)
+            if (k->exprs.at[j].expr == q && k->exprs.at[j].binds >= BINDS_PRODUCT) {
+                remember_expr(k, e, *text = text_of(k, "%s * %s", k->exprs.at[j].text, p), BINDS_PRODUCT);
+                return BINDS_PRODUCT;
+            }
+        if (expr_is_int(expr_sub(k->symbols, e, k->exprs.at[i].expr), &number)) {
+            remember_expr(k, e,
+                          *text = text_of(k, "%s %c %lld", p, number < 0 ? '-' : '+', (long long)(number < 0 ? -number : number)),
+                          BINDS_SUM);
+            return BINDS_SUM;
+        }
+    }
+    *text = text_of(k, "n%d", k->n_sizes++);
+    add_param(k, (Arg){.kind = ARG_EXPR, .expr = e}, *text, "int64_t", false);
+    remember_expr(k, e, *text, BINDS_ATOM);
+    return BINDS_ATOM;
+}
+
+const char *size_bare(Kernel *k, Expr *e)
+{
+    const char *text;
+    size_of(k, e, &text);
+    return text;
+}
+
+const char *size_text(Kernel *k, Expr *e)
+{
+    const char *text;
+    return size_of(k, e, &text) >= BINDS_ATOM ? text : text_of(k, "(%s)", text);
+}
+
+const char *wrapped(Kernel *k, Code c, int binds)
+{
+    return c.binds >= binds ? c.text : text_of(k, "(%s)", c.text);
+}

@@ -1,0 +1,223 @@
+/* Inside emit/: one kernel while it is written.  The files of a kind (loop.c, reduce.c, …) open loops and store results; element.c
+ * writes the expression of one element of a value; kernel.c keeps parameters, variables, blocks and index arithmetic; kernels.c
+ * keeps all kernels.
+ *
+ * A kernel's body is written three times by the same function: once to see at which indices memory is read (then axes that are
+ * always walked together are merged: a sum of two equal shapes becomes one flat loop), once to count how often each element is used
+ * (what is used once stands inside its user), and once for good. */
+#ifndef EMIT_KERNEL_H
+#define EMIT_KERNEL_H
+#include "emit/emit.h"
+#include "support/diag.h"
+
+enum { MAX_AXES = 8, MAX_TERMS = 24, MAX_BLOCKS = 32 };
+
+/* An integer variable of the kernel: a loop's, a quotient's, a loaded index's. */
+typedef struct Var {
+    const char *name;
+    int level;              /* of the block it stands in */
+    Expr *extent;           /* 0 <= it < extent, NULL where unknown */
+    const char *definition; /* text; NULL for loop variables, quotients and remainders */
+    struct Affine *of;      /* of / by or of % by, of >= 0 */
+    Expr *by;
+    bool remainder;
+    bool safe;     /* by is not 0 wherever the loops run */
+    bool standing; /* its definition is written, or it needs none */
+    int at_level;  /* of the block in which the definition was written */
+} Var;
+/* constant + sum of scale * var: an index or an offset. */
+typedef struct Affine {
+    Expr *constant;
+    int n;
+    struct {
+        Var *var;
+        Expr *scale;
+    } term[MAX_TERMS];
+} Affine;
+/* Where in a value: one Affine an axis, or (flat) at[0] is the position in row-major order. */
+typedef struct {
+    bool flat;
+    int rank;
+    Affine at[MAX_AXES];
+} Index;
+
+/* A piece of C: how tightly it binds, and the innermost block that it depends on. */
+enum { BINDS_LOW, BINDS_SUM, BINDS_PRODUCT, BINDS_UNARY, BINDS_ATOM };
+typedef struct {
+    const char *text;
+    int binds, level;
+} Code;
+
+typedef struct {
+    Arg arg;
+    const char *name, *type; /* "a", "const float *" */
+    bool result;
+} Param;
+
+/* Loop axes, outermost first, and the groups in which they are walked. */
+typedef struct {
+    Expr *extent;
+    int kind; /* axes of different kinds are not merged: kept, reduced */
+} Axis;
+typedef struct {
+    Expr *extent;
+    int kind;
+} AxisGroup;
+
+typedef struct Memo {
+    const Value *value;
+    const char *key;
+    Code code;
+    int level; /* of the block in which it is known */
+    bool gone; /* that block is closed */
+    int uses;
+} Memo;
+
+typedef struct Kernel {
+    Kernels *all;
+    Arena *arena;
+    Symbols *symbols;
+    const Group *group;
+    enum { PASS_COLLECT, PASS_COUNT, PASS_WRITE } pass;
+    VEC(Param) params;
+    int n_operands, n_sizes;
+    VEC(struct {
+        Expr *expr;
+        const char *text;
+        int binds;
+    })
+    exprs;
+    VEC(Memo) memos;
+    VEC(int) uses; /* of each memo, from the pass before */
+    VEC(Var *) vars;
+    VEC(struct {
+        const char *base;
+        int n;
+    })
+    names;
+    struct {
+        Buf text;
+        const char *head; /* "FOR_EACH (i, n)"; NULL: the function's body */
+        bool guard;       /* a condition: nothing inside may be moved out */
+    } block[MAX_BLOCKS];
+    int depth;        /* blocks open; the innermost is depth - 1 */
+    VEC(Affine) seen; /* collected index arithmetic */
+    VEC(struct {
+        const Value *value;
+        Affine offset;
+    })
+    loads; /* collected reads of memory */
+    Axis axis[MAX_AXES];
+    int n_axes;
+    int group_of[MAX_AXES]; /* -1: extent 1 */
+    AxisGroup groups[MAX_AXES];
+    int n_groups;
+} Kernel;
+
+/* ---- kernel.c: life of a kernel ---- */
+Kernel *kernel_new(Kernels *all, const Group *group);
+void kernel_axes(Kernel *k, Expr *const *extents, const int *kinds, int n); /* kinds NULL: all 0 */
+/* Runs body three times; afterwards params and text are there. */
+void kernel_write(Kernel *k, void (*body)(Kernel *k, void *context), void *context);
+const char *kernel_body(const Kernel *k);
+/* Only the first pass: what is read where. */
+void kernel_collect(Kernel *k, void (*body)(Kernel *k, void *context), void *context);
+
+/* blocks and statements */
+void block_open(Kernel *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void block_open_guard(Kernel *k);
+const char *block_close_guard(Kernel *k); /* its text, not yet placed */
+void block_close(Kernel *k);
+void line(Kernel *k, const char *format, ...) __attribute__((format(printf, 2, 3))); /* in the innermost block */
+void line_at(Kernel *k, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));           /* in the block of that level, or the nearest allowed */
+int level_allowed(const Kernel *k, int level);       /* level, or that of the innermost condition */
+const char *fresh_name(Kernel *k, const char *base); /* base, base2, base3… */
+const char *text_of(Kernel *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* parameters */
+const char *param_value(Kernel *k, Value *v, bool result); /* pointer */
+const char *param_result(Kernel *k, Value *v, const char *name);
+const char *param_hyper(Kernel *k, Value *v);
+const char *param_other(Kernel *k, int kind, const char *name, const char *type,
+                        Expr *expr);       /* seed, step, scratch, a number that differs between uses */
+const char *size_text(Kernel *k, Expr *e); /* as an atom: in parentheses where it is a sum */
+const char *size_bare(Kernel *k, Expr *e);
+
+/* index arithmetic */
+Var *loop_var(Kernel *k, const char *name, Expr *extent); /* of the block opened last */
+Var *group_var(Kernel *k, int group, const char *name);   /* the same, for a loop that walks a group of axes */
+Var *defined_var(Kernel *k, const char *name, int level, Expr *extent, const char *definition); /* written when first needed */
+Var *quotient_var(Kernel *k, const Affine *of, Expr *by);
+Affine affine_int(Kernel *k, int64_t value);
+Affine affine_expr(Kernel *k, Expr *e);
+Affine affine_var(Kernel *k, Var *v);
+Affine affine_add(Kernel *k, const Affine *a, const Affine *b, Expr *scale); /* a + scale * b */
+bool affine_equal(const Affine *a, const Affine *b);
+int affine_level(const Kernel *k, const Affine *a);
+const char *affine_text(Kernel *k, const Affine *a); /* bare; what does not depend on the innermost loop is moved out */
+const char *affine_atom(Kernel *k, const Affine *a);
+const char *affine_key(Kernel *k, const Affine *a);
+void affine_seen(Kernel *k, const Affine *a);
+/* a = high * by + low with 0 <= low < by, given 0 <= a. */
+void affine_split(Kernel *k, const Affine *a, Expr *by, Affine *high, Affine *low);
+Affine index_flat(Kernel *k, const Value *v, const Index *index);  /* position in row-major order */
+Index index_vector(Kernel *k, const Value *v, const Index *index); /* one Affine an axis */
+/* The indices of n groups of axes that one loop walks together: row itself where it is one, quotients and remainders of row
+ * otherwise. of_group is indexed by group. */
+void row_groups(Kernel *k, Var *row, const int *groups, int n, Affine *of_group);
+Expr *groups_extent(Kernel *k, const int *groups, int n);
+/* The index of each axis, given that of each group. */
+Index axes_index(Kernel *k, const Affine *of_group);
+
+/* ---- element.c ---- */
+Code element(Kernel *k, Value *v, const Index *index);
+Code named(Kernel *k, Code c, const char *type, const char *base); /* a variable that holds c */
+const char *wrapped(Kernel *k, Code c, int binds);                 /* in parentheses unless it binds at least so */
+const char *compute_type(Dtype d);                                 /* what an element is computed in: float for f16 */
+const char *sum_type(Dtype d);                                     /* what a sum of elements is kept in */
+const char *stored(Kernel *k, Dtype d, Code c);                    /* c as it is written to memory */
+const char *literal(Arena *arena, Dtype d, double value, int64_t integer);
+bool in_values(const Value *v, const Value *const *at, int n);
+
+/* ---- kernels.c ---- */
+struct Kernels {
+    Arena *arena;
+    Symbols *symbols;
+    Buf text;
+    Map *by_text; /* signature and body -> name */
+    Map *names;
+    Map *tables; /* initialiser -> name */
+};
+const char *kernels_table(Kernels *all, const char *type, const char *content, int64_t n);
+/* Adds a finished kernel (or finds an equal one) and fills the launch. */
+Launch *kernel_launch(Kernel *k, const char *name, Expr *blocks, Expr *each, int threads);
+Launch *library_launch(Kernels *all, const Group *group, const char *function);
+void launch_arg_value(Kernels *all, Launch *l, Value *v);
+void launch_arg_expr(Kernels *all, Launch *l, Expr *e);
+Expr *count_of(Kernels *all, const Value *v);
+Expr *bytes_of(Kernels *all, const Value *v);
+const Op *main_op(const Group *group);
+int threads_for(Kernels *all, Expr *length);              /* of a block whose threads share a row of that length */
+const char *group_name(Kernels *all, const Group *group); /* "mul_erf_add" */
+
+/* ---- one function a kind; *n launches at out ---- */
+typedef struct {
+    Kernels *all;
+    const Group *group;
+    VEC(Launch *) launches;
+    Expr *scratch;
+} Emission;
+void emit_loop(Emission *e);
+void emit_reduce(Emission *e);
+void emit_cumulative(Emission *e);
+void emit_sort(Emission *e);
+void emit_scatter(Emission *e);
+void emit_late(Emission *e);
+void emit_dot(Emission *e);
+void emit_conv(Emission *e);
+void emit_pool(Emission *e);
+void emit_copy(Emission *e, Value *to, Value *from);
+/* An operand that the group computes from others is first written to scratch memory or to `into`… see loop.c */
+void write_loop(Emission *e, Value *const *values, int n, const char *name);
+#endif

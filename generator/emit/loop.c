@@ -1,0 +1,86 @@
+/* Loop kernels: every element of the results is computed alone, from operand elements at mapped indices.  One flat loop where all
+ * operands are walked alike; otherwise rows, whose index arithmetic is done once a row, and an inner loop along the last axis. */
+#include "emit/kernel.h"
+
+typedef struct {
+    Value *const *values;
+    Value *const *to; /* what they are stored as: themselves, or the target of an assign */
+    int n;
+} Results;
+
+/* Where all results' elements lie: every one is computed before the first is stored, as a result may lie in an operand's memory. */
+static void store_all(Kernel *k, const Results *r, const Affine *of_group)
+{
+    Index index = axes_index(k, of_group);
+    Code code[64];
+    check(r->n <= 64);
+    for (int i = 0; i < r->n; i++) {
+        code[i] = element(k, r->values[i], &index);
+        if (r->n > 1) code[i] = named(k, code[i], compute_type(r->values[i]->dtype), "v");
+    }
+    for (int i = 0; i < r->n; i++) {
+        Affine at = index_flat(k, r->values[i], &index);
+        affine_seen(k, &at);
+        const char *name = param_result(k, r->to[i], r->n == 1 ? "y" : text_of(k, "y%d", i));
+        line(k, "%s[%s] = %s;", name, affine_text(k, &at), stored(k, r->values[i]->dtype, code[i]));
+    }
+}
+
+static void loop_body(Kernel *k, void *context)
+{
+    const Results *r = context;
+    Affine of_group[MAX_AXES];
+    int outer[MAX_AXES];
+    for (int i = 0; i < r->n; i++) param_result(k, r->to[i], r->n == 1 ? "y" : text_of(k, "y%d", i));
+    const int n = k->n_groups;
+    if (n <= 1) {
+        block_open(k, "FOR_EACH (i, %s)", n ? size_bare(k, k->groups[0].extent) : "1");
+        if (n) of_group[0] = affine_var(k, group_var(k, 0, "i"));
+        store_all(k, r, of_group);
+        block_close(k);
+        return;
+    }
+    for (int i = 0; i + 1 < n; i++) outer[i] = i;
+    Expr *rows = groups_extent(k, outer, n - 1);
+    block_open(k, "FOR_ROWS (row, %s)", size_bare(k, rows));
+    row_groups(k, loop_var(k, "row", rows), outer, n - 1, of_group);
+    block_open(k, "FOR_LANES (j, %s)", size_bare(k, k->groups[n - 1].extent));
+    of_group[n - 1] = affine_var(k, group_var(k, n - 1, "j"));
+    store_all(k, r, of_group);
+    block_close(k);
+    block_close(k);
+}
+
+static void write_results(Emission *e, Results results, const char *name)
+{
+    Value *const *values = results.values;
+    Kernel *k = kernel_new(e->all, e->group);
+    kernel_axes(k, values[0]->shape, NULL, values[0]->rank);
+    kernel_write(k, loop_body, &results);
+    Launch *l;
+    if (k->n_groups <= 1) {
+        l = kernel_launch(k, name, k->n_groups ? k->groups[0].extent : expr_int(k->symbols, 1), NULL, 256);
+    } else {
+        int outer[MAX_AXES];
+        for (int i = 0; i + 1 < k->n_groups; i++) outer[i] = i;
+        Expr *last = k->groups[k->n_groups - 1].extent;
+        l = kernel_launch(k, name, groups_extent(k, outer, k->n_groups - 1), last, threads_for(e->all, last));
+    }
+    vec_push(e->all->arena, &e->launches, l);
+}
+
+void write_loop(Emission *e, Value *const *values, int n, const char *name)
+{
+    write_results(e, (Results){values, values, n}, name);
+}
+
+void emit_loop(Emission *e)
+{
+    write_loop(e, e->group->out.at, e->group->out.n, group_name(e->all, e->group));
+}
+
+/* to = from, element by element. */
+void emit_copy(Emission *e, Value *to, Value *from)
+{
+    write_results(e, (Results){&from, &to, 1}, "copy");
+}

@@ -1,0 +1,95 @@
+/* What a cases.cu needs beside its kernels: memory, inputs, comparing.  On the processor only: there memory is plain memory. */
+#ifndef HARNESS_H
+#define HARNESS_H
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <vector>
+
+static std::vector<void *> allocated;
+static int failures, compared;
+
+extern "C" int device_launching(Device *)
+{
+    return 0;
+}
+
+/* Memory that no kernel may count on being anything. */
+template <class T> static T *fresh(int64_t n)
+{
+    void *at = aligned_alloc(256, ((size_t)n * sizeof(T) + 511) / 256 * 256);
+    memset(at, 0xff, ((size_t)n * sizeof(T) + 511) / 256 * 256);
+    allocated.push_back(at);
+    return (T *)at;
+}
+static void release()
+{
+    for (void *p : allocated) free(p);
+    allocated.clear();
+}
+static std::vector<double> read_doubles(FILE *data, int64_t n)
+{
+    std::vector<double> x((size_t)n);
+    if (n && fread(x.data(), sizeof(double), (size_t)n, data) != (size_t)n) {
+        fprintf(stderr, "cases.bin is too short\n");
+        exit(1);
+    }
+    return x;
+}
+template <class T> static void fill(FILE *data, T *to, int64_t n)
+{
+    const std::vector<double> x = read_doubles(data, n);
+    for (int64_t i = 0; i < n; i++) to[i] = std::is_integral<T>::value ? (T)(int64_t)x[(size_t)i] : (T)(float)x[(size_t)i];
+    if constexpr (std::is_same<T, double>::value)
+        for (int64_t i = 0; i < n; i++) to[i] = x[(size_t)i];
+}
+template <class T> static double number_of(T x)
+{
+    return (double)x;
+}
+static double number_of(half x)
+{
+    return (float)x;
+}
+static double number_of(bfloat16 x)
+{
+    return (float)x;
+}
+
+template <class T> static void compare(Step *s, FILE *data, const T *is, int64_t n, const char *name, double tolerance)
+{
+    const std::vector<double> want = read_doubles(data, n);
+    double largest = 0;
+    int64_t wrong = 0, first = -1;
+    for (double x : want)
+        if (x == x && !isinf(x) && fabs(x) > largest) largest = fabs(x);
+    if (std::is_integral<T>::value) tolerance = 0;
+    if (sizeof(T) == 2 && !std::is_integral<T>::value) tolerance = 1e-2;
+    for (int64_t i = 0; i < n; i++) {
+        const double a = number_of(is[i]), b = want[(size_t)i];
+        const bool same = a == b || (a != a && b != b) || fabs(a - b) <= tolerance * (largest > 1e-3 ? largest : 1e-3);
+        if (!same && wrong++ == 0) first = i;
+    }
+    compared++;
+    if (!wrong && !s->error) return;
+    failures++;
+    if (wrong)
+        printf("%s: %lld of %lld differ, first [%lld]: is %.9g, should be %.9g\n", name, (long long)wrong, (long long)n,
+               (long long)first, number_of(is[first]), want[(size_t)first]);
+    if (s->error) printf("%s: launch error %d\n", name, s->error);
+}
+static FILE *open_data(int argc, char **argv)
+{
+    FILE *data = argc == 2 ? fopen(argv[1], "rb") : NULL;
+    if (!data) {
+        fprintf(stderr, "usage: cases cases.bin\n");
+        exit(2);
+    }
+    return data;
+}
+static int report(Step *)
+{
+    printf("%d results compared, %d wrong\n", compared, failures);
+    return failures != 0;
+}
+#endif
