@@ -39,7 +39,7 @@ static const char *const reserved[] = {
     /* the step's own */
     "s", "d", "late", "error", "dims", "elements", "rows", "launch", "buffer", "weight", "state", "hyper", "copy_tensor", "commit",
     "save_gradient", "read_count", "read_flag", "write_int", "floor_div", "floor_mod", "min_int", "max_int", "model", "step", "dot",
-    "kernel", "main", "copies", "arrival"};
+    "kernel", "main", "more", "t", "t_2", "t_3", "t_4", "t_5", "t_6", "copies", "arrival"};
 
 const char *layout_unique(Layout *layout, Map *also, const char *wanted)
 {

@@ -246,6 +246,54 @@ static void add_late(Maker *m, Items *items, const Group *group, const Launch *l
     }
 }
 
+/* ---- results in place of operands ---- */
+static const Value *root_of(const Maker *m, const Value *v)
+{
+    const Value *root = pointers_get(m->root, v);
+    return root ? root : v;
+}
+
+/* Who reads what last, in one list of groups; what the list's graph gives out is kept, but for gradients: they are saved at once.
+ */
+static void find_last_readers(Maker *m, const Groups *groups)
+{
+    const Graph *g = groups->graph;
+    for (int i = 0; i < groups->list.n; i++) {
+        Group *group = groups->list.at[i];
+        for (int k = 0; k < group->in.n; k++) pointers_set(m->last_reader, root_of(m, group->in.at[k]), group);
+        if (group->kind == GROUP_VIEW) pointers_set(m->root, group->out.at[0], (void *)root_of(m, group->in.at[0]));
+    }
+    for (int i = 0; i < g->outputs.n; i++)
+        if (!pointers_get(m->gradient_of, g->outputs.at[i])) pointers_set(m->last_reader, root_of(m, g->outputs.at[i]), NULL);
+}
+
+/* An operand that nobody reads afterwards and in whose memory the result may lie. */
+static const Value *replaceable(Maker *m, const Group *group, const Value *out)
+{
+    if (group->kind != GROUP_LOOP) return NULL;
+    for (int i = 0; i < group->in.n; i++) {
+        const Value *in = group->in.at[i], *root = root_of(m, in);
+        if (!root->def || pointers_get(m->last_reader, root) != group || in->dtype != out->dtype) continue;
+        if (program_place(m->p, in)->buffer < 0 || value_count(m->p->graph, in) != value_count(m->p->graph, out)) continue;
+        if (!kernels_in_place(group, in, out)) continue;
+        pointers_set(m->last_reader, root, NULL);
+        return in;
+    }
+    return NULL;
+}
+
+static bool place_result(Maker *m, const Group *group, const Value *out)
+{
+    const Value *in = replaceable(m, group, out);
+    if (!in) {
+        own_buffer(m, out);
+        return false;
+    }
+    const Place *place = program_place(m->p, in);
+    place_new(m, out, place->pointer, place->buffer);
+    return true;
+}
+
 static void add_group(Maker *m, Items *items, const Group *group)
 {
     Op *op = group->ops.at[group->ops.n - 1];
@@ -271,13 +319,16 @@ static void add_group(Maker *m, Items *items, const Group *group)
         const Place *target = program_place(m->p, group->assigns.at[a]->in[0]);
         place_new(m, group->assigns.at[a]->in[1], target->pointer, target->buffer);
     }
+    bool in_place = false;
     for (int o = 0; o < group->out.n; o++)
-        if (!pointers_get(m->p->places, group->out.at[o])) own_buffer(m, group->out.at[o]);
+        if (!pointers_get(m->p->places, group->out.at[o])) in_place |= place_result(m, group, group->out.at[o]);
     int scratch = l->scratch && !expr_is(l->scratch, 0) ? scratch_new(m, l->scratch, l->at[0].kernel) : -1;
     const char *scratch_name = scratch >= 0 ? m->p->buffers.at[scratch].c : NULL;
     bool read = group->kind != GROUP_LATE;
     for (int i = 0; i < l->n; i++) {
-        name_nodes(m, add_launch(m, items, &l->at[i], op, scratch_name, scratch), group);
+        Item *item = add_launch(m, items, &l->at[i], op, scratch_name, scratch);
+        item->in_place = in_place;
+        name_nodes(m, item, group);
         add_late(m, items, group, &l->at[i], &read);
     }
     if (!read) bug("the count of %s \"%s\" is written by no launch", op_info(op->kind)->name, op->source);
@@ -300,6 +351,7 @@ static void save_gradients(Maker *m, Items *items, const Group *group)
 
 void add_groups(Maker *m, Items *items, const Groups *groups)
 {
+    find_last_readers(m, groups);
     for (int i = 0; i < groups->list.n; i++) {
         add_group(m, items, groups->list.at[i]);
         save_gradients(m, items, groups->list.at[i]);
@@ -359,6 +411,8 @@ Program *program_make(Layout *layout, const char *name, const Groups *groups, co
                .names = map_new(arena),
                .last_of = map_new(arena),
                .gradient_of = pointers_new(arena),
+               .root = pointers_new(arena),
+               .last_reader = pointers_new(arena),
                .times = expr_int(layout->symbols, 1)};
     const Graph *g = p->graph;
     for (int i = 0; i < g->outputs.n && g->output_names; i++)

@@ -68,15 +68,16 @@ struct Item {
     int position;     /* LAUNCH, COMMIT: in the list of launches */
     const char *role; /* of the operation it comes from */
     const Launch *launch;
-    VEC(const char *) nodes;   /* of the model, that the launch computes */
-    const char *scratch;      /* pointer to the launch's scratch memory */
-    const Place *place;  /* COMMIT: loss; SAVE: gradient; LATE: count; WHILE, BRANCH: condition */
-    const char *type;    /* of an element there */
-    int weight;          /* SAVE */
-    Expr *bytes;         /* SAVE */
-    Expr *late;          /* LATE: the symbol learnt */
-    Expr *length;        /* LOOP: iterations */
-    const char *counter; /* LOOP, WHILE: C name */
+    VEC(const char *) nodes; /* of the model, that the launch computes */
+    bool in_place;           /* LAUNCH: a result lies where an operand lay */
+    const char *scratch;     /* pointer to the launch's scratch memory */
+    const Place *place;      /* COMMIT: loss; SAVE: gradient; LATE: count; WHILE, BRANCH: condition */
+    const char *type;        /* of an element there */
+    int weight;              /* SAVE */
+    Expr *bytes;             /* SAVE */
+    Expr *late;              /* LATE: the symbol learnt */
+    Expr *length;            /* LOOP: iterations */
+    const char *counter;     /* LOOP, WHILE: C name */
     bool reverse;
     const Place *iteration; /* WHILE: where the body reads the iteration's number; NULL: it does not */
     const Place *again;     /* WHILE: condition after an iteration */

@@ -16,6 +16,9 @@ typedef struct Maker { /* a program while it is made */
     Map *names;            /* of the step's locals */
     Map *last_of;          /* "role source" -> the last operation that has them */
     Pointers *gradient_of; /* value -> name of the weight */
+    Pointers *root;        /* value -> the value in whose memory it lies, where that is another */
+    Pointers *last_reader; /* root -> the last group that reads it; NULL: must be kept */
+    int loops;             /* around what is being added */
     Expr *times;           /* how often what is being added runs in a step */
 } Maker;
 

@@ -24,19 +24,20 @@ static int maker_of(const Groups *body, const Value *v)
     return -1;
 }
 
-static bool is_output(const Groups *body, const Value *v)
+/* Among the body's outputs from number `first` up to `last`. */
+static bool is_output(const Groups *body, const Value *v, int first, int last)
 {
-    for (int i = 0; i < body->graph->outputs.n; i++)
+    for (int i = first; i < last; i++)
         if (view_root(body->graph->outputs.at[i]) == v) return true;
     return false;
 }
 
 /* Whether the new carry may be written over the old one: every reader of the old has run, or is the writer and reads each element
  * before writing it; and the old one leaves the iteration in no other way. */
-static bool may_overwrite(const Groups *body, const Value *old, const Value *made)
+static bool may_overwrite(const Groups *body, const Value *old, const Value *made, int n_carried)
 {
     int maker = maker_of(body, made);
-    if (maker < 0 || is_output(body, old) || body->list.at[maker]->kind == GROUP_REGION) return false;
+    if (maker < 0 || is_output(body, old, 0, n_carried) || body->list.at[maker]->kind == GROUP_REGION) return false;
     for (int i = 0; i < body->list.n; i++) {
         const Group *group = body->list.at[i];
         if (group->kind == GROUP_VIEW) continue;
@@ -69,9 +70,10 @@ static bool place_at_maker(Maker *m, const Groups *body, const Value *out, const
     return true;
 }
 
-static const char *fresh_counter(Maker *m)
+/* One loop's counter is t, those inside it t_2, t_3… */
+static const char *counter(Maker *m)
 {
-    return layout_unique(m->l, m->names, "t");
+    return m->loops++ ? arena_text(m->l->arena, "t_%d", m->loops) : "t";
 }
 
 /* A value that is only a place: where a copy goes. */
@@ -116,11 +118,13 @@ static void begin_carry(Maker *m, Items *items, Carry *c, Value *operand, const 
     place_like(m, c->old, place);
 }
 
-static void plan_carry(Maker *m, const Groups *body, Carry *c)
+/* n_carried: the outputs that are read at the end of an iteration; those behind are stacked, and an old carry is stacked at its
+ * start. */
+static void plan_carry(Maker *m, const Groups *body, Carry *c, int n_carried)
 {
     const Value *root = view_root(c->made);
     c->in_place = c->made == c->old;
-    if (c->in_place || placed(m, root) || !may_overwrite(body, c->old, root)) return;
+    if (c->in_place || placed(m, root) || !may_overwrite(body, c->old, root, n_carried)) return;
     place_like(m, root, program_place(m->p, c->old));
     c->in_place = true;
 }
@@ -160,7 +164,7 @@ static void add_scan(Maker *m, Items *items, const Group *group)
     int begin = m->p->positions;
     Item *loop = item_new(m, items, ITEM_LOOP, op);
     loop->length = slices ? op->in[n_carries]->shape[0] : op->out[n_carries]->shape[0];
-    loop->counter = fresh_counter(m);
+    loop->counter = counter(m);
     loop->reverse = op_int(op, ATTR_reverse);
     for (int i = n_carries; i < op->n_in; i++) {
         const Place *whole = program_place(m->p, op->in[i]);
@@ -177,14 +181,20 @@ static void add_scan(Maker *m, Items *items, const Group *group)
         const char *pointer = slice_pointer(m, loop, whole, out, arena_text(m->l->arena, "%s_%s", place->pointer, loop->counter));
         if (!place_at_maker(m, body, out, pointer, place->buffer)) late_copy[i] = destination(m, out, pointer, place->buffer);
     }
-    for (int i = 0; i < n_carries; i++) plan_carry(m, body, &carries[i]);
+    for (int i = 0; i < n_carries; i++) plan_carry(m, body, &carries[i], n_carries);
     Expr *times = m->times;
     m->times = expr_mul(m->l->symbols, times, loop->length);
+    for (int i = 0; i < stacked; i++)
+        if (late_copy[i] && !view_root(g->outputs.at[n_carries + i])->def) {
+            add_copy(m, &loop->body[0], late_copy[i], (Value *)view_root(g->outputs.at[n_carries + i]), op);
+            late_copy[i] = NULL;
+        }
     add_groups(m, &loop->body[0], body);
     for (int i = 0; i < stacked; i++)
         if (late_copy[i]) add_copy(m, &loop->body[0], late_copy[i], g->outputs.at[n_carries + i], op);
     advance_carries(m, &loop->body[0], carries, n_carries, op);
     m->times = times;
+    m->loops--;
     for (int i = 0; i < op->n_out; i++) {
         touch(m, program_place(m->p, op->out[i])->buffer, begin);
         touch(m, program_place(m->p, op->out[i])->buffer, m->p->positions - 1);
@@ -207,17 +217,18 @@ static void add_while(Maker *m, Items *items, const Group *group)
     for (int i = n + 1; i < op->n_in; i++) place_like(m, g->inputs.at[i], program_place(m->p, op->in[i]));
     int begin = m->p->positions;
     Item *loop = item_new(m, items, ITEM_WHILE, op);
-    loop->counter = fresh_counter(m);
+    loop->counter = counter(m);
     loop->place = program_place(m->p, op->in[0]);
     touch(m, loop->place->buffer, begin);
     Value *iteration = g->inputs.at[0];
-    if (iteration->users.n || is_output(body, iteration)) loop->iteration = own_buffer(m, iteration);
+    if (iteration->users.n || is_output(body, iteration, 0, g->outputs.n)) loop->iteration = own_buffer(m, iteration);
     /* The condition is read before the carries move on, but one that is itself written over a carry would be the new one. */
     for (int i = 0; i < n; i++)
-        if (view_root(g->outputs.at[0]) != view_root(carries[i].made)) plan_carry(m, body, &carries[i]);
+        if (view_root(g->outputs.at[0]) != view_root(carries[i].made)) plan_carry(m, body, &carries[i], g->outputs.n);
     add_groups(m, &loop->body[0], body);
     loop->again = program_place(m->p, g->outputs.at[0]);
     advance_carries(m, &loop->after, carries, n, op);
+    m->loops--;
     int end = m->p->positions > begin ? m->p->positions - 1 : begin;
     touch(m, loop->again->buffer, end);
     if (loop->iteration) {

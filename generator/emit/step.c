@@ -79,6 +79,7 @@ static const char *nodes(Writer *w, const Item *item)
 {
     Buf out = {.arena = w->l->arena};
     for (int i = 0; i < item->nodes.n; i++) buf_printf(&out, "%s\"%s\"", i ? ", " : "", item->nodes.at[i]);
+    if (item->in_place) buf_put(&out, ", in place");
     return commented(w->l, buf_text(&out));
 }
 
