@@ -57,7 +57,7 @@ const char *group_name(Kernels *all, const Group *group)
             names[n++] = op_info(op->kind)->name;
         }
     if (n == 0) return "copy";
-    if (n == 1 && strchr(names[0], '_') && strncmp(names[0], "is_", 3) != 0) return names[0];
+    if (n == 1 && op_info(main_op(group)->kind)->class == REDUCE) return names[0];
     if (n == 1) return arena_text(all->arena, "%s_each", names[0]); /* exp alone is a function of the C library */
     Buf name = {.arena = all->arena};
     for (int i = n - 1; i >= 0; i--) buf_printf(&name, "%s%s", name.length ? "_" : "", names[i]);

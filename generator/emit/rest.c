@@ -1,5 +1,8 @@
 /* Kinds of groups that have no kernel yet end with an internal fault. */
 #include "emit/kernel.h"
-#define NONE(kind)                                                                                                                 \
-    void emit_##kind(Emission *e) { bug("%s has no kernel", op_info(main_op(e->group)->kind)->name); }
+#define NONE(class_)                                                                                                               \
+    void emit_##class_(Emission *e)                                                                                                \
+    {                                                                                                                              \
+        bug("%s has no kernel", op_info(main_op(e->group)->kind)->name);                                                           \
+    }
 NONE(cumulative) NONE(sort) NONE(scatter) NONE(late) NONE(conv) NONE(pool)

@@ -14,13 +14,26 @@ template <class T> struct Limits {
 };
 
 /* ---- strips of columns (device.h) ---- */
-DEVICE int64_t strips(int64_t n) { return (n + STRIP - 1) / STRIP; }
-DEVICE int64_t strip_width(int64_t n, int64_t column) { return n - column < STRIP ? n - column : (int64_t)STRIP; }
+DEVICE int64_t strips(int64_t n)
+{
+    return (n + STRIP - 1) / STRIP;
+}
+DEVICE int64_t strip_width(int64_t n, int64_t column)
+{
+    return n - column < STRIP ? n - column : (int64_t)STRIP;
+}
 
 /* ---- elements ---- */
+template <class T> DEVICE bool is_negative(T a)
+{
+    if constexpr (std::is_signed<T>::value)
+        return a < 0;
+    else
+        return false;
+}
 template <class T> DEVICE T absolute(T a)
 {
-    return a < 0 ? T(-a) : a;
+    return is_negative(a) ? T(-a) : a;
 }
 DEVICE float absolute(float a)
 {
@@ -32,11 +45,11 @@ DEVICE double absolute(double a)
 }
 template <class T> DEVICE T sign(T a)
 {
-    return a > 0 ? T(1) : a < 0 ? T(-1) : a;
+    return a > 0 ? T(1) : is_negative(a) ? T(-1) : a;
 } /* of NaN: NaN */
 template <class T> DEVICE T relu(T a)
 {
-    return a < 0 ? T(0) : a;
+    return is_negative(a) ? T(0) : a;
 } /* of NaN: NaN */
 template <class T> DEVICE bool is_nan(T a)
 {
@@ -73,13 +86,13 @@ DEVICE double truncated_rem(double a, double b)
 template <class T> DEVICE T modulo(T a, T b) /* sign of b */
 {
     const T r = truncated_rem(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+    return r != 0 && is_negative(r) != is_negative(b) ? T(r + b) : r;
 }
 
 /* Integers by squaring; a negative exponent gives 0 but for bases 1 and -1. */
 template <class T> DEVICE T power(T a, T b)
 {
-    if (b < 0) return a == 1 ? T(1) : a == T(-1) ? T(b % 2 ? -1 : 1) : T(0);
+    if (is_negative(b)) return a == 1 ? T(1) : a == T(-1) ? T(b % 2 ? -1 : 1) : T(0);
     typedef typename std::make_unsigned<T>::type Unsigned;
     unsigned long long result = 1, square = (unsigned long long)a;
     for (Unsigned n = (Unsigned)b; n; n = Unsigned(n >> 1)) {
@@ -112,7 +125,7 @@ template <class T> DEVICE T shift_left(T a, T n)
 }
 template <class T> DEVICE T shift_right(T a, T n)
 {
-    return (uint64_t)n >= 8 * sizeof(T) ? T(a < 0 ? -1 : 0) : T(a >> n);
+    return (uint64_t)n >= 8 * sizeof(T) ? T(is_negative(a) ? -1 : 0) : T(a >> n);
 }
 
 /* To another type.  A float becomes an integer towards zero, within the integer's range, NaN 0; an integer wraps around. */
