@@ -5,8 +5,8 @@
  * (results of dot and the like) and the incoming carries.  It carries the gradients of the forward carries and one sum for each
  * constant; it stacks the gradients of the slices.
  *
- *     h[t] = tanh(x[t] + dot(h[t-1], R))      forward, now also stacks h[t-1] and dot(h[t-1], R)
- *     dz   = (dh + dy[t]) * (1 - tanh(..)^2)  backward, carries dh = dot(dz, R'), stacks dz, which is also the gradient of x[t]
+ *     h[t] = tanh(x[t] + dot(h[t-1], R))      forward, stacks h[t]
+ *     dz   = (dh + dy[t]) * (1 - h[t]^2)      backward, carries dh = dot(dz, R'), stacks dz, which is also the gradient of x[t]
  *     dR   = dot(all h[t-1]', all dz)         once, over time and batch together
  *
  * The last line is for a constant that only ever is the right operand of a dot, or is broadcast: a bias.  Any other is summed step
@@ -16,8 +16,8 @@
 /* ---- what is wanted inside a body ---- */
 static int first_carry(const Op *op)
 {
-    return op->kind == OP_while ? 1 : 0;
-} /* a while has its condition in front */
+    return op->kind == OP_while ? 1 : 0; /* a while has its condition in front */
+}
 
 bool *region_wanted(const Op *op, Graph *body, const bool *operand_wanted)
 {
@@ -71,6 +71,8 @@ typedef struct {
     Value *left;       /* of a dot: its left operands of all steps, (time, m, k) */
 } Use;
 
+enum { COSTLY = -1, CHEAP = -2 };
+
 typedef struct {
     Backward *outer, inner; /* inner.g: the new body, a copy of the forward body that grows */
     Op *op;                 /* the forward scan */
@@ -78,6 +80,7 @@ typedef struct {
     Value **input;          /* the new body's inputs, at first the forward body's */
     int n_forward;          /* operations of the new body that are copies */
     int *n_out;             /* of each copy, before its rule could add results */
+    int *chain;             /* of each copy: what it comes of (chains) */
     Value **original;       /* by id in the new body: the forward value it is a copy of */
     Value **stash;          /* by the same id: that value, of all steps, outside */
     bool *late;             /* by operand: its gradient is made after the loop */
@@ -100,6 +103,31 @@ static void feed(ScanGradient *s, Operands *list, Value *inside, Value *outside)
     vec_push(s->outer->g->arena, &list->outside, outside);
 }
 
+/* Worth stacking rather than doing again; random numbers would not even be the same. */
+static bool costly(const Op *op)
+{
+    OpClass class = op_info(op->kind)->class;
+    return class == DOT || class == CONV || class == POOL || class == SORT || class == SCATTER || class == CUMULATIVE ||
+           class == REGION || op->kind == OP_random;
+}
+
+/* By operation of the body: COSTLY; CHEAP; or the operand through which alone the result of a costly one reaches it, as of add in
+ * dot(h, R) + x: then it is as good to keep. */
+static int *chains(const Graph *body)
+{
+    int *chain = NEW_ARRAY(body->arena, int, body->ops.n + 1), *place = NEW_ARRAY(body->arena, int, body->next_op + 1);
+    for (int o = 0; o < body->ops.n; o++) {
+        const Op *op = body->ops.at[o];
+        place[op->id] = o;
+        chain[o] = costly(op) ? COSTLY : CHEAP;
+        for (int i = 0; chain[o] == CHEAP && op_info(op->kind)->class == ELEMENTWISE && i < op->n_in; i++) {
+            const Value *v = op->in[i];
+            if (v->def && chain[place[v->def->id]] != CHEAP && v->users.n == 1 && dtype_is_float(v->dtype)) chain[o] = i;
+        }
+    }
+    return chain;
+}
+
 static ScanGradient scan_begin(Backward *outer, Op *op)
 {
     Arena *arena = outer->g->arena;
@@ -116,6 +144,7 @@ static ScanGradient scan_begin(Backward *outer, Op *op)
     body->role = "gradient";
     s.n_out = NEW_ARRAY(arena, int, s.n_forward + 1);
     for (int i = 0; i < s.n_forward; i++) s.n_out[i] = body->ops.at[i]->n_out;
+    s.chain = chains(body);
     s.original = NEW_ARRAY(arena, Value *, body->next_value + 1);
     s.stash = NEW_ARRAY(arena, Value *, body->next_value + 1);
     for (int i = 0; i < s.forward->inputs.n; i++) s.original[body->inputs.at[i]->id] = s.forward->inputs.at[i];
@@ -127,19 +156,14 @@ static ScanGradient scan_begin(Backward *outer, Op *op)
     return s;
 }
 
-/* The value of all steps, (time, ..), as a result of the forward scan: a slice is its operand, anything else becomes one more
- * stacked result. */
-static Value *stash(ScanGradient *s, const Value *inside)
+/* The value of all steps, (time, ..), as a stacked result of the forward scan: an additional one where the scan has none of it. */
+static Value *stack(ScanGradient *s, Value *v)
 {
-    Value **known = &s->stash[inside->id];
-    for (int i = 0; i < s->slices; i++)
-        if (inside == body_input(s, s->carries + i)) *known = s->op->in[s->carries + i];
-    if (*known) return *known;
     Graph *g = s->outer->g;
-    Value *v = s->original[inside->id];
-    check(v);
-    vec_push(g->arena, &s->forward->outputs, v);
     Op *op = s->op;
+    for (int i = s->carries; i < op->n_out; i++)
+        if (v == s->forward->outputs.at[i]) return op->out[i];
+    vec_push(g->arena, &s->forward->outputs, v);
     Value **out = NEW_ARRAY(g->arena, Value *, op->n_out + 2);
     for (int i = 0; i < op->n_out; i++) out[i] = op->out[i];
     op->out = out;
@@ -147,7 +171,44 @@ static Value *stash(ScanGradient *s, const Value *inside)
     Expr **shape = NEW_ARRAY(g->arena, Expr *, v->rank + 1);
     shape[0] = s->length;
     for (int i = 0; i < v->rank; i++) shape[i + 1] = v->shape[i];
-    return *known = op_result(g, op, op->n_out - 1, v->dtype, v->rank + 1, shape);
+    return op_result(g, op, op->n_out - 1, v->dtype, v->rank + 1, shape);
+}
+
+/* a, with time in front, from step `start` on in a tensor of all steps; elsewhere 0, and what falls outside is dropped. */
+static Value *at_step(Graph *g, Value *a, Expr *start, Expr *length)
+{
+    Expr **starts = NEW_ARRAY(g->arena, Expr *, a->rank), **shape = NEW_ARRAY(g->arena, Expr *, a->rank);
+    int64_t *steps = NEW_ARRAY(g->arena, int64_t, a->rank);
+    for (int i = 0; i < a->rank; i++) {
+        starts[i] = i ? expr_int(g->symbols, 0) : start;
+        shape[i] = i ? a->shape[i] : length;
+        steps[i] = 1;
+    }
+    return b_pad(g, a, b_like(g, a, 0), starts, steps, shape);
+}
+
+/* The incoming carries of all steps are the outgoing ones a step later, and the operand at the first step. */
+static Value *incoming(ScanGradient *s, int i)
+{
+    Graph *g = s->outer->g;
+    Symbols *symbols = g->symbols;
+    bool reverse = op_int(s->op, ATTR_reverse);
+    Expr *one = expr_int(symbols, 1), *first = reverse ? expr_sub(symbols, s->length, one) : expr_int(symbols, 0);
+    Value *outgoing = stack(s, s->forward->outputs.at[i]);
+    Value *later = at_step(g, outgoing, expr_int(symbols, reverse ? -1 : 1), s->length);
+    return b_add(g, later, at_step(g, b_expand_dims(g, s->op->in[i], 0), first, s->length));
+}
+
+/* The value of all steps: a slice is its operand. */
+static Value *stash(ScanGradient *s, const Value *inside)
+{
+    Value **known = &s->stash[inside->id];
+    for (int i = 0; !*known && i < s->carries; i++)
+        if (inside == body_input(s, i) && dtype_is_float(inside->dtype)) *known = incoming(s, i);
+    for (int i = s->carries; !*known && i < s->carries + s->slices; i++)
+        if (inside == body_input(s, i)) *known = s->op->in[i];
+    if (!*known) *known = stack(s, s->original[inside->id]);
+    return *known;
 }
 
 /* Gradients of the scan's results enter the body: those of last carries as the first value of a carry, those of stacked results as
@@ -243,15 +304,8 @@ static void scan_results(ScanGradient *s)
     for (int i = 0; i < s->stacked_out.n; i++) vec_push(body->arena, &body->outputs, s->stacked_out.at[i]);
 }
 
-/* Worth stacking rather than doing again; random numbers would not even be the same. */
-static bool costly(const Op *op)
-{
-    OpClass class = op_info(op->kind)->class;
-    return class == DOT || class == CONV || class == POOL || class == SORT || class == SCATTER || class == CUMULATIVE ||
-           class == REGION || op->kind == OP_random;
-}
-
-/* Walks back from the body's results; a costly copy that is met is read from the stash instead, and nothing before it is needed. */
+/* Walks back from the body's results.  What came of something costly is read from the stash instead, and nothing before it is
+ * needed: of tanh(dot(h, R) + x) the tanh is kept where its rule asks for just that, the sum where something else reads it too. */
 static void read_stash(ScanGradient *s)
 {
     Graph *body = s->inner.g;
@@ -261,15 +315,15 @@ static void read_stash(ScanGradient *s)
         Op *op = body->ops.at[o];
         bool any = false;
         for (int i = 0; i < op->n_out; i++) any |= needed[op->out[i]->id];
-        if (any && o < s->n_forward && costly(op) && op->n_out == s->n_out[o]) {
-            for (int i = 0; i < op->n_out; i++) {
-                if (!needed[op->out[i]->id]) continue;
-                Value *p = parameter(body, "stash", op->out[i]->id, op->out[i]);
-                feed(s, &s->slice, p, stash(s, op->out[i]));
-                graph_replace(body, op->out[i], p);
-            }
-        } else if (any) {
-            for (int i = 0; i < op->n_in; i++) needed[op->in[i]->id] = true;
+        if (!any) continue;
+        bool keep = o < s->n_forward && op->n_out == s->n_out[o] && s->chain[o] != CHEAP;
+        if (keep && s->chain[o] != COSTLY) keep = !needed[op->in[s->chain[o]]->id];
+        for (int i = 0; !keep && i < op->n_in; i++) needed[op->in[i]->id] = true;
+        for (int i = 0; keep && i < op->n_out; i++) {
+            if (!needed[op->out[i]->id]) continue;
+            Value *p = parameter(body, "stash", op->out[i]->id, op->out[i]);
+            feed(s, &s->slice, p, stash(s, op->out[i]));
+            graph_replace(body, op->out[i], p);
         }
     }
 }

@@ -1,5 +1,6 @@
 /* Every gradient rule against central differences in double precision, on graphs with symbolic dims, and by hand where no difference
  * quotient tells: ties, zeros, masked branches. */
+#define _POSIX_C_SOURCE 200809L /* fork, pipe */
 #include "passes/gradient.h"
 #include "passes/passes.h"
 #include "support/diag.h"
@@ -9,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 // clang-format off: cmocka wants the headers above first
 #include <cmocka.h>
 // clang-format on
@@ -147,17 +150,22 @@ typedef struct {
     int below;        /* of integer inputs; 0: 2 */
 } Case;
 
-static void check_case(const Case *c)
+static void check_case_at(const Case *c, const char *dims)
 {
     Arena *arena = arena_new();
-    const char *text = arena_text(arena, "graph t(n: 1..64, m: 1..64, k: 1..64, p: 0..9)\n%s", c->body);
-    Problem p = problem(text, "n=3, m=4, k=5, p=2");
+    const char *text = arena_text(arena, "graph t(n: 1..64, m: 1..64, k: 0..64, p: 0..9)\n%s", c->body);
+    Problem p = problem(text, dims);
     bool standard = c->low == 0 && c->high == 0;
     Array *inputs = random_inputs(&p, standard ? -2 : c->low, standard ? 2 : c->high, c->below ? c->below : 2);
     compare_with_differences(c->name, &p, inputs);
     compare_after_passes(c->name, &p, inputs);
     arena_free(p.arena);
     arena_free(arena);
+}
+
+static void check_case(const Case *c)
+{
+    check_case_at(c, "n=3, m=4, k=5, p=2");
 }
 
 static void check_cases(const Case *cases, size_t n)
@@ -391,7 +399,15 @@ static const Case regions[] = {
      "} else {\n  %0: f64[m] = parameter \"a\"\n  %1: f64[m] = parameter \"b\"\n  %2: f64[m] = exp %1\n  return %2, %1\n}\n"
      "return %3 \"y\", %4 \"z\"\n", 0, 0, 0},
 };
-static void test_regions(void **state) { (void)state; CHECK_CASES(regions); }
+static void test_regions(void **state)
+{
+    (void)state;
+    CHECK_CASES(regions);
+    for (size_t i = 0; i < sizeof regions / sizeof *regions; i++) {
+        check_case_at(&regions[i], "n=2, m=3, k=1");
+        check_case_at(&regions[i], "n=2, m=3, k=0");
+    }
+}
 
 /* ---- by hand ---- */
 /* The gradient of the first input where the upstream gradients are all 1; x, and other float inputs if any, given as text. */
@@ -487,6 +503,33 @@ static void test_pass(void **state)
     arena_free(arena);
 }
 
+/* A loop without a known number of steps cannot be gone back through: the user is told which. */
+static void test_while(void **state)
+{
+    (void)state;
+    int out[2], status;
+    assert_int_equal(pipe(out), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(out[1], 2);
+        Arena *arena = arena_new();
+        pass_gradient(graph_parse(arena, symbols_new(arena),
+                                  "graph train()\n%0: f32[] = weight \"w\", trainable=1\n%1: bool[] = constant data=[1]\n"
+                                  "%2: f32[] = while %1, %0, carries=1  \"/decode/Loop\" {\n  %0: i64[] = parameter \"i\"\n"
+                                  "  %1: f32[] = parameter \"x\"\n  %2: f32[] = exp %1\n  %3: bool[] = lt %2, %1\n"
+                                  "  return %3, %2\n}\nreturn %2 \"loss\"\n"));
+        _exit(0);
+    }
+    close(out[1]);
+    char text[2000];
+    waitpid(child, &status, 0);
+    ssize_t n = read(out[0], text, sizeof text - 1);
+    text[n < 0 ? 0 : n] = 0;
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 2);
+    assert_non_null(strstr(text, "\"/decode/Loop\" (while)"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -494,7 +537,7 @@ int main(void)
         cmocka_unit_test(test_views),      cmocka_unit_test(test_scatter),    cmocka_unit_test(test_reduce),
         cmocka_unit_test(test_cumulative), cmocka_unit_test(test_composites), cmocka_unit_test(test_dot),
         cmocka_unit_test(test_windows),    cmocka_unit_test(test_regions),    cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_zeros),      cmocka_unit_test(test_masked_branches), cmocka_unit_test(test_pass),
+        cmocka_unit_test(test_zeros),      cmocka_unit_test(test_masked_branches), cmocka_unit_test(test_pass), cmocka_unit_test(test_while),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
