@@ -36,7 +36,8 @@ typedef struct {
     const char *init;                                  /* rule where weights.safetensors has no data: "zeros", "ones", "normal(0.02)", "uniform(-a, a)"; NULL otherwise */
 } WeightInfo;
 typedef struct { const char *name; int weight; } StateInfo;           /* "wte.weight.exp_avg"; shape and dtype of its weight; starts at 0 */
-/* Scalars set for each step.  "step" counts from 1.  Derived ones ("bias_correction1" = 1 - beta1^step, "bias_correction2") are made by the trainer. */
+/* Scalars set for each step.  "step" counts from 1.  Derived ones ("bias_correction1" = 1 - beta1^step,
+ * "bias_correction2", "one_minus_beta1" = 1 - beta1 and the like) are made by the trainer. */
 typedef struct { const char *name; double value; } HyperInfo;         /* value: PyTorch's default */
 typedef struct { const char *name; Dtype dtype; int rank; void (*shape)(const int64_t *dims, int64_t *out); const char *shape_text; } OutputInfo;
 

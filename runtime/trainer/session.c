@@ -112,6 +112,11 @@ static void set_derived_hypers(Session *s)
     session_set_hyper(s, "step", step);
     set_bias_correction(s, "bias_correction1", "beta1", step);
     set_bias_correction(s, "bias_correction2", "beta2", step);
+    for (int i = 0; i < s->model->n_hypers; i++) { /* 1 - 0.999 in double: in float it would be off by 5e-5 */
+        const char *name = s->model->hypers[i].name;
+        int of = strncmp(name, "one_minus_", 10) ? -1 : hyper_index(s->model, name + 10);
+        if (of >= 0) s->hypers[i] = 1 - s->hypers[of];
+    }
 }
 
 /* ---- dims ---- */
