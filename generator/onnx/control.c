@@ -1,5 +1,5 @@
-/* Control flow: If, Loop, Scan.  What is known while the program is made is resolved here (one branch, an unrolled loop); the rest
- * becomes a region with a body. */
+/* If.  A condition that is known while the program is made chooses its branch here; one computed from data becomes a branch region
+ * with both branches as bodies over the same captures. */
 #include "onnx/terms.h"
 #include <string.h>
 

@@ -134,13 +134,21 @@ void import_Mod(Import *im, const OnnxNode *node)
     output_result(im, node, binary(im, node, &row, input_term(im, node, 0), input_term(im, node, 1)));
 }
 
+/* Shifts by the width or more, which C leaves open, shift everything out: to 0, or the sign. */
 void import_BitShift(Import *im, const OnnxNode *node)
 {
+    Graph *g = im->graph;
     const char *direction = attr_string(node, "direction", "");
     bool left = strcmp(direction, "LEFT") == 0;
     if (!left && strcmp(direction, "RIGHT") != 0) import_error(im, node, "direction is \"%s\"; wanted LEFT or RIGHT", direction);
-    BinaryRow row = {"BitShift", left ? OP_shift_left : OP_shift_right, false, false, NULL};
-    output_result(im, node, binary(im, node, &row, input_term(im, node, 0), input_term(im, node, 1)));
+    check_pair(im, node, input_term(im, node, 0), input_term(im, node, 1));
+    Value *a = input(im, node, 0), *by = input(im, node, 1), *zero = b_like(g, a, 0);
+    int bits = 8 * dtype_bytes(a->dtype);
+    Value *within = b_binary(g, OP_lt, by, b_like(g, a, bits)), *gone = zero;
+    if (dtype_is_signed(a->dtype)) within = b_binary(g, OP_and, within, b_binary(g, OP_le, zero, by));
+    if (dtype_is_signed(a->dtype) && !left) gone = b_select(g, b_binary(g, OP_lt, a, zero), b_like(g, a, -1), zero);
+    Value *shifted = b_binary(g, left ? OP_shift_left : OP_shift_right, a, b_binary(g, OP_bit_and, by, b_like(g, a, bits - 1)));
+    output(im, node, 0, b_select(g, within, shifted, gone));
 }
 
 /* An exponent that is written into the program: a scalar Constant, or an unnamed one that an exporter made an initializer.  A
@@ -334,6 +342,15 @@ void import_Swish(Import *im, const OnnxNode *node)
     Value *x = input(im, node, 0);
     double alpha = attr_float(node, "alpha", strcmp(node->op_type, "QuickGelu") == 0 ? 1.702 : 1);
     output(im, node, 0, b_mul(im->graph, x, b_unary(im->graph, OP_sigmoid, times(im->graph, x, alpha))));
+}
+
+/* Swish of the gate times what it lets through (opset 28). */
+void import_SwiGLU(Import *im, const OnnxNode *node)
+{
+    Graph *g = im->graph;
+    check_pair(im, node, input_term(im, node, 0), input_term(im, node, 1));
+    Value *gate = input(im, node, 0), *swish = b_unary(g, OP_sigmoid, times(g, gate, attr_float(node, "alpha", 1)));
+    output(im, node, 0, b_mul(g, b_mul(g, gate, swish), input(im, node, 1)));
 }
 
 void import_Gelu(Import *im, const OnnxNode *node)

@@ -398,6 +398,9 @@ static Expr *settled(Import *im, Expr *e)
     Expr *symbols[ROOM];
     e = expr_canonical(im->symbols, e);
     if (expr_is_int(e, NULL) || expr_is_symbol(e)) return e;
+    int64_t low, high;
+    expr_bounds(im->symbols, e, &low, &high);
+    if (low == high) return number(im, low);
     int n = expr_symbols(im->symbols, e, symbols, ROOM);
     for (int i = 0; i < n && i < ROOM; i++)
         if (expr_always_equal(im->symbols, e, symbols[i])) return symbols[i];

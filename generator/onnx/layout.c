@@ -288,8 +288,9 @@ void import_SpaceToDepth(Import *im, const OnnxNode *node)
     int64_t b = block_size(im, node, x);
     Expr *block = number(im, b), *c = x->shape[1], *h = divided(im, node, x, 2, b), *w = divided(im, node, x, 3, b);
     Expr *apart[] = {x->shape[0], c, h, block, w, block};
-    const int64_t axes[] = {0, 3, 5, 1, 2, 4};
-    Value *v = b_transpose(im->graph, b_reshape(im->graph, x, 6, apart), axes);
+    const int64_t block_first[] = {0, 3, 5, 1, 2, 4}, channel_first[] = {0, 1, 3, 5, 2, 4};
+    bool crd = strcmp(attr_string(node, "mode", "DCR"), "CRD") == 0;
+    Value *v = b_transpose(im->graph, b_reshape(im->graph, x, 6, apart), crd ? channel_first : block_first);
     Expr *shape[] = {x->shape[0], expr_mul(im->symbols, c, number(im, b * b)), h, w};
     output(im, node, 0, b_reshape(im->graph, v, 4, shape));
 }

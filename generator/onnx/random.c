@@ -7,11 +7,13 @@
 static int64_t seed_of(Import *im, const OnnxNode *node)
 {
     int64_t next = im->next_seed++;
-    if (!attr_has(node, "seed")) return next;
+    const OnnxAttribute *given = attr_get(node, "seed");
+    if (!given) return next;
+    if (given->type == ONNX_ATTR_INT) return given->i ^ ((int64_t)1 << 33); /* Dropout's; apart from those counted */
     float seed = (float)attr_float(node, "seed", 0);
     uint32_t bits;
     memcpy(&bits, &seed, sizeof bits);
-    return (int64_t)bits + ((int64_t)1 << 32); /* apart from those counted */
+    return (int64_t)bits + ((int64_t)1 << 32);
 }
 
 /* ---- Dropout ---- */

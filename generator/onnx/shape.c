@@ -102,6 +102,15 @@ void import_Flatten(Import *im, const OnnxNode *node)
     output_named(im, node, reshape_term(im, t, 2, shape));
 }
 
+/* The term with dim i stated to be 1, and sliced to it, so that sizes show it where the statement does not solve for a symbol. */
+static Term *only_row(Import *im, const OnnxNode *node, Term *t, int i)
+{
+    Expr *one = number(im, 1);
+    if (!state_equal(im, t->shape[i], one))
+        import_error(im, node, "axis %d of %s is not 1 and cannot be dropped", i, term_text(im, t));
+    return term_of_value(im, b_slice_axis(im->graph, term_value(im, t), i, number(im, 0), one));
+}
+
 void import_Squeeze(Import *im, const OnnxNode *node)
 {
     Term *t = input_term(im, node, 0);
@@ -117,8 +126,8 @@ void import_Squeeze(Import *im, const OnnxNode *node)
                         node_label(im->arena, node), term_text(im, t));
         if (!drop[i])
             shape[rank++] = t->shape[i];
-        else if (!state_equal(im, t->shape[i], number(im, 1)))
-            import_error(im, node, "axis %d of %s is not 1 and cannot be dropped", i, term_text(im, t));
+        else if (!expr_is(t->shape[i], 1))
+            t = only_row(im, node, t, i);
     }
     output_named(im, node, reshape_term(im, t, rank, shape));
 }
@@ -356,15 +365,65 @@ static void cast_to(Import *im, const OnnxNode *node, Dtype dtype)
         output(im, node, 0, b_cast(im->graph, term_value(im, t), dtype));
 }
 
+/* Bits of a type below a byte: 4 or 2; 0 for others. */
+static int bits_below_byte(int onnx_type)
+{
+    int bits = onnx_type_bits((OnnxType)onnx_type);
+    bool integer = onnx_type == ONNX_INT4 || onnx_type == ONNX_INT2 || onnx_type == ONNX_UINT4 || onnx_type == ONNX_UINT2;
+    return integer ? bits : 0;
+}
+
+/* To 4-bit and 2-bit integers, a byte each: the low bits of the number, with their sign. */
+static void cast_below_byte(Import *im, const OnnxNode *node, Dtype dtype, int bits)
+{
+    Graph *g = im->graph;
+    Value *v = b_cast(g, b_cast(g, input(im, node, 0), DTYPE_i32), DTYPE_u8);
+    v = b_binary(g, OP_bit_and, v, b_like(g, v, (1 << bits) - 1));
+    if (dtype == DTYPE_i8) {
+        Value *sign = b_binary(g, OP_le, b_like(g, v, 1 << (bits - 1)), v);
+        v = b_cast(g, v, DTYPE_i8);
+        v = b_select(g, sign, b_sub(g, v, b_like(g, v, 1 << bits)), v);
+    }
+    output(im, node, 0, v);
+}
+
+static void cast_to_type(Import *im, const OnnxNode *node, int onnx_type)
+{
+    Dtype dtype = import_dtype(im, node, onnx_type, "the target of a Cast");
+    int bits = bits_below_byte(onnx_type);
+    if (bits)
+        cast_below_byte(im, node, dtype, bits);
+    else
+        cast_to(im, node, dtype);
+}
+
 void import_Cast(Import *im, const OnnxNode *node)
 {
-    int to = (int)attr_int(node, "to", 0);
-    if (to == ONNX_INT4 || to == ONNX_UINT4 || to == ONNX_INT2 || to == ONNX_UINT2)
-        import_error(im, node, "a Cast to %s; wanted a type of 8 bits or more", onnx_type_name((OnnxType)to));
-    cast_to(im, node, import_dtype(im, node, to, "the target of a Cast"));
+    cast_to_type(im, node, (int)attr_int(node, "to", 0));
 }
 
 void import_CastLike(Import *im, const OnnxNode *node)
 {
-    cast_to(im, node, input_term(im, node, 1)->dtype);
+    Term *like = input_term(im, node, 1);
+    const OnnxGraph *graph = im->model->graph;
+    for (int i = 0; i < graph->n_inputs; i++) /* a term does not tell int4 from int8; where it came from does */
+        if (strcmp(graph->inputs[i].name, node->inputs[1]) == 0 && bits_below_byte((int)graph->inputs[i].elem_type)) {
+            cast_to_type(im, node, (int)graph->inputs[i].elem_type);
+            return;
+        }
+    if (like->tensor)
+        cast_to_type(im, node, (int)like->tensor->type);
+    else
+        cast_to(im, node, like->dtype);
+}
+
+/* Between integers of one width the bits of a Cast are the same. */
+void import_BitCast(Import *im, const OnnxNode *node)
+{
+    Dtype from = input_term(im, node, 0)->dtype,
+          to = import_dtype(im, node, (int)attr_int(node, "to", 0), "the target of a BitCast");
+    bool integers = !dtype_is_float(from) && !dtype_is_float(to) && from != DTYPE_bool && to != DTYPE_bool;
+    if (from != to && (!integers || dtype_bytes(from) != dtype_bytes(to)))
+        import_error(im, node, "a BitCast of %s to %s; wanted integers of one width", dtype_name(from), dtype_name(to));
+    cast_to(im, node, to);
 }

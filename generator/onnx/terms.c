@@ -258,14 +258,7 @@ static Value *weight_value(Import *im, const Term *t)
     check(name);
     Tensor *w = map_get(im->tensors, name);
     if (!w) {
-        w = NEW(im->arena, Tensor);
-        *w = (Tensor){.name = name, .dtype = t->dtype, .rank = t->rank, .data = tensor->data, .reason = ""};
-        for (int i = 0; i < t->rank; i++) w->dims[i] = tensor->dims[i];
-        if (tensor->data && (tensor->type == ONNX_FLOAT16 || tensor->type == ONNX_BFLOAT16)) {
-            float *wide = NEW_ARRAY(im->arena, float, tensor->count + 1);
-            for (int64_t i = 0; i < tensor->count; i++) wide[i] = (float)tensor_number(tensor, i);
-            w->data = wide;
-        }
+        w = weight_tensor(im->arena, tensor, name);
         map_set(im->tensors, name, w);
     }
     Body *program = im->scope->body;

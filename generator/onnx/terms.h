@@ -55,6 +55,8 @@ const char *term_text(Import *im, const Term *t);                 /* i64[2] = {b
 const char *shape_text(Import *im, Expr *const *shape, int rank); /* [batch, 4] */
 /* Content that view i of the elements shows: element (i0, i1, ..) is content[base + sum of i * stride]. */
 Expr *const *content_view(Import *im, Expr *const *content, int64_t base, const int64_t *stride, const int64_t *dims, int rank);
+/* Terms joined along an axis; the user's error where they do not fit. */
+Term *concat_terms(Import *im, const OnnxNode *node, Term *const *parts, int n, int axis);
 /* The same elements in another shape. */
 Term *reshape_term(Import *im, Term *t, int rank, Expr *const *shape);
 /* Element of a term of one element: known, or seen through the casts to float that models compute sizes with; NULL otherwise. */
