@@ -31,9 +31,11 @@ Value *backward_of(const Backward *b, const Value *v); /* NULL where nothing rea
 /* Adds to v's gradient, which has v's shape and dtype; forgets it where v does not want one. */
 void backward_add(Backward *b, const Value *v, Value *gradient);
 
-/* Which values of a region's body want a gradient, by id; operand_wanted is by operand of op.  For gradient_region.c and marking.
- */
+/* For the rules of regions.  Which values of a body want a gradient, by id: operand_wanted is by operand of op; or as b says. */
 bool *region_wanted(const Op *op, Graph *body, const bool *operand_wanted);
+bool *wanted_inside(const Backward *b, const Op *op, Graph *body);
+Value *parameter(Graph *body, const char *what, int i, Value *like); /* a new input of body, "WHAT_I", of the type of `like` */
+Value *or_zeros(Graph *g, Value *gradient, const Value *v);          /* zeros of v's type where there is no gradient */
 
 /* Sums g over what broadcast along axes added to x (ops.def, broadcast), so that it has x's shape. */
 Value *sum_broadcast(Graph *graph, Value *g, const Value *x, const int64_t *axes);

@@ -1,5 +1,5 @@
-/* Every gradient rule against central differences in double precision, on graphs with symbolic dims, and by hand where no difference
- * quotient tells: ties, zeros, masked branches. */
+/* Every gradient rule against central differences in double precision, on graphs with symbolic dims, and by hand where no
+ * difference quotient tells: ties, zeros, masked branches. */
 #define _POSIX_C_SOURCE 200809L /* fork, pipe */
 #include "passes/gradient.h"
 #include "passes/passes.h"
@@ -21,7 +21,7 @@ typedef struct {
     Arena *arena;
     Graph *g;
     int64_t *dims;
-    int n_given;    /* inputs of the text; upstream gradients follow, one for each output */
+    int n_given;      /* inputs of the text; upstream gradients follow, one for each output */
     Value **gradient; /* beside the given inputs, NULL where there is none */
     Value *loss;
 } Problem;
@@ -96,8 +96,10 @@ static Array *random_inputs(const Problem *p, double low, double high, int below
         Array *a = &inputs[i];
         *a = array_for(p->arena, p->g, p->g->inputs.at[i], p->dims);
         for (int64_t k = 0; k < a->n; k++) {
-            if (!dtype_is_float(a->dtype)) a->at[k] = floor(uniform(&state, 0, a->dtype == DTYPE_bool ? 2 : below));
-            else a->at[k] = i < p->n_given ? uniform(&state, low, high) : uniform(&state, -1, 1);
+            if (!dtype_is_float(a->dtype))
+                a->at[k] = floor(uniform(&state, 0, a->dtype == DTYPE_bool ? 2 : below));
+            else
+                a->at[k] = i < p->n_given ? uniform(&state, low, high) : uniform(&state, -1, 1);
         }
     }
     return inputs;
@@ -139,7 +141,8 @@ static void compare_with_differences(const char *name, const Problem *p, Array *
             if (fabs(wanted - found) <= 1e-6 * (1 + fabs(wanted))) continue;
             Buf text = {.arena = p->arena};
             graph_print(&text, p->g);
-            fail_msg("%s: input %d, element %d: differences %.9g, gradient %.9g\n%s", name, i, (int)k, wanted, found, buf_text(&text));
+            fail_msg("%s: input %d, element %d: differences %.9g, gradient %.9g\n%s", name, i, (int)k, wanted, found,
+                     buf_text(&text));
         }
     }
 }
@@ -179,11 +182,11 @@ static const struct {
     const char *name;
     double low, high;
 } unary[] = {
-    {"neg", -2, 2},       {"abs", -2, 2},      {"sign", -2, 2},   {"reciprocal", 0.5, 2}, {"sqrt", 0.2, 3},   {"exp", -2, 2},
-    {"expm1", -2, 2},     {"log", 0.2, 3},     {"log1p", -.8, 3}, {"sin", -3, 3},         {"cos", -3, 3},     {"tan", -1, 1},
-    {"asin", -.9, .9},    {"acos", -.9, .9},   {"atan", -2, 2},   {"sinh", -2, 2},        {"cosh", -2, 2},    {"asinh", -2, 2},
-    {"acosh", 1.2, 3},    {"atanh", -.9, .9},  {"tanh", -2, 2},   {"erf", -2, 2},         {"sigmoid", -3, 3}, {"relu", -2, 2},
-    {"floor", 0.1, 0.9},  {"ceil", 0.1, 0.9},  {"round", 0.1, 0.4},
+    {"neg", -2, 2},      {"abs", -2, 2},     {"sign", -2, 2},     {"reciprocal", 0.5, 2}, {"sqrt", 0.2, 3},   {"exp", -2, 2},
+    {"expm1", -2, 2},    {"log", 0.2, 3},    {"log1p", -.8, 3},   {"sin", -3, 3},         {"cos", -3, 3},     {"tan", -1, 1},
+    {"asin", -.9, .9},   {"acos", -.9, .9},  {"atan", -2, 2},     {"sinh", -2, 2},        {"cosh", -2, 2},    {"asinh", -2, 2},
+    {"acosh", 1.2, 3},   {"atanh", -.9, .9}, {"tanh", -2, 2},     {"erf", -2, 2},         {"sigmoid", -3, 3}, {"relu", -2, 2},
+    {"floor", 0.1, 0.9}, {"ceil", 0.1, 0.9}, {"round", 0.1, 0.4},
 };
 
 static void test_unary(void **state)
@@ -213,26 +216,37 @@ static void test_binary(void **state)
 static const Case elementwise[] = {
     {"mod of either sign",
      "%0: f64[n, m] = batch \"a\"\n%1: f64[n, m] = batch \"b\"\n%2: f64[n, m] = mod %0, %1\n%3: f64[n, m] = rem %0, %1\n"
-     "return %2 \"y\", %3 \"z\"\n", 0, 0, 0},
+     "return %2 \"y\", %3 \"z\"\n",
+     0, 0, 0},
     {"square", "%0: f64[n, m] = batch \"a\"\n%1: f64[n, m] = mul %0, %0\nreturn %1 \"y\"\n", 0, 0, 0},
     {"pow 3 of either sign",
      "%0: f64[n] = batch \"a\"\n%1: f64[] = constant data=[3]\n%2: f64[n] = broadcast %1, axes=[]\n%3: f64[n] = pow %0, %2\n"
-     "return %3 \"y\"\n", 0, 0, 0},
+     "return %3 \"y\"\n",
+     0, 0, 0},
     {"pow 0.5",
      "%0: f64[n] = batch \"a\"\n%1: f64[] = constant data=[0.5]\n%2: f64[n] = broadcast %1, axes=[]\n%3: f64[n] = pow %0, %2\n"
-     "return %3 \"y\"\n", .2, 2, 0},
+     "return %3 \"y\"\n",
+     .2, 2, 0},
     {"pow of a constant",
      "%0: f64[n] = batch \"a\"\n%1: f64[] = constant data=[2.5]\n%2: f64[n] = broadcast %1, axes=[]\n%3: f64[n] = pow %2, %0\n"
-     "return %3 \"y\"\n", 0, 0, 0},
-    {"select", "%0: bool[n] = batch \"c\"\n%1: f64[n] = batch \"a\"\n%2: f64[n] = batch \"b\"\n%3: f64[n] = select %0, %1, %2\n"
-     "return %3 \"y\"\n", 0, 0, 0},
+     "return %3 \"y\"\n",
+     0, 0, 0},
+    {"select",
+     "%0: bool[n] = batch \"c\"\n%1: f64[n] = batch \"a\"\n%2: f64[n] = batch \"b\"\n%3: f64[n] = select %0, %1, %2\n"
+     "return %3 \"y\"\n",
+     0, 0, 0},
     {"through integers nothing flows",
-     "%0: f64[n] = batch \"a\"\n%1: i64[n] = cast %0\n%2: f64[n] = cast %1\n%3: f64[n] = mul %0, %2\nreturn %3 \"y\"\n", 1.1, 1.9, 0},
+     "%0: f64[n] = batch \"a\"\n%1: i64[n] = cast %0\n%2: f64[n] = cast %1\n%3: f64[n] = mul %0, %2\nreturn %3 \"y\"\n", 1.1, 1.9,
+     0},
     {"several users",
      "%0: f64[n] = batch \"a\"\n%1: f64[n] = exp %0\n%2: f64[n] = mul %1, %0\n%3: f64[n] = add %2, %1\nreturn %3 \"y\", %1 \"z\"\n",
      0, 0, 0},
 };
-static void test_elementwise(void **state) { (void)state; CHECK_CASES(elementwise); }
+static void test_elementwise(void **state)
+{
+    (void)state;
+    CHECK_CASES(elementwise);
+}
 
 /* ---- index ---- */
 static const Case views[] = {
@@ -245,26 +259,46 @@ static const Case views[] = {
     {"transpose", "%0: f64[n, m, k] = batch \"x\"\n%1: f64[k, n, m] = transpose %0, axes=[2, 0, 1]\nreturn %1 \"y\"\n", 0, 0, 0},
     {"slice with steps", "%0: f64[n, 7] = batch \"x\"\n%1: f64[n - 1, 3] = slice %0, start=[1, 5], step=[1, -2]\nreturn %1 \"y\"\n",
      0, 0, 0},
-    {"pad", "%0: f64[n, m] = batch \"x\"\n%1: f64[] = batch \"fill\"\n%2: f64[n + 3, m + p + 1] = pad %0, %1, start=[1, p], "
-     "step=[1, 1]\nreturn %2 \"y\"\n", 0, 0, 0},
-    {"pad with steps", "%0: f64[n] = batch \"x\"\n%1: f64[] = batch \"fill\"\n%2: f64[3*n + 2] = pad %0, %1, start=[1], step=[3]\n"
-     "return %2 \"y\"\n", 0, 0, 0},
-    {"pad that crops", "%0: f64[n, m] = batch \"x\"\n%1: f64[] = batch \"fill\"\n%2: f64[n + 1, m - 1] = pad %0, %1, start=[-1, 0], "
-     "step=[1, 1]\nreturn %2 \"y\"\n", 0, 0, 0},
-    {"pad that crops backwards with steps", "%0: f64[m] = batch \"x\"\n%1: f64[] = batch \"fill\"\n%2: f64[6] = pad %0, %1, "
-     "start=[5], step=[-2]\nreturn %2 \"y\"\n", 0, 0, 0},
-    {"concat", "%0: f64[n, m] = batch \"x\"\n%1: f64[n, k] = batch \"z\"\n%2: f64[n, m + k + m] = concat %0, %1, %0, axis=1\n"
-     "return %2 \"y\"\n", 0, 0, 0},
-    {"gather, repeated rows", "%0: f64[n, m, k] = batch \"x\"\n%1: i64[2, 3] = batch \"i\"\n%2: f64[n, 2, 3, k] = gather %0, %1, axis=1\n"
-     "return %2 \"y\"\n", 0, 0, 4},
-    {"gather by a scalar", "%0: f64[n, m] = batch \"x\"\n%1: i64[] = batch \"i\"\n%2: f64[m] = gather %0, %1, axis=0\n"
-     "return %2 \"y\"\n", 0, 0, 3},
+    {"pad",
+     "%0: f64[n, m] = batch \"x\"\n%1: f64[] = batch \"fill\"\n%2: f64[n + 3, m + p + 1] = pad %0, %1, start=[1, p], "
+     "step=[1, 1]\nreturn %2 \"y\"\n",
+     0, 0, 0},
+    {"pad with steps",
+     "%0: f64[n] = batch \"x\"\n%1: f64[] = batch \"fill\"\n%2: f64[3*n + 2] = pad %0, %1, start=[1], step=[3]\n"
+     "return %2 \"y\"\n",
+     0, 0, 0},
+    {"pad that crops",
+     "%0: f64[n, m] = batch \"x\"\n%1: f64[] = batch \"fill\"\n%2: f64[n + 1, m - 1] = pad %0, %1, start=[-1, 0], "
+     "step=[1, 1]\nreturn %2 \"y\"\n",
+     0, 0, 0},
+    {"pad that crops backwards with steps",
+     "%0: f64[m] = batch \"x\"\n%1: f64[] = batch \"fill\"\n%2: f64[6] = pad %0, %1, "
+     "start=[5], step=[-2]\nreturn %2 \"y\"\n",
+     0, 0, 0},
+    {"concat",
+     "%0: f64[n, m] = batch \"x\"\n%1: f64[n, k] = batch \"z\"\n%2: f64[n, m + k + m] = concat %0, %1, %0, axis=1\n"
+     "return %2 \"y\"\n",
+     0, 0, 0},
+    {"gather, repeated rows",
+     "%0: f64[n, m, k] = batch \"x\"\n%1: i64[2, 3] = batch \"i\"\n%2: f64[n, 2, 3, k] = gather %0, %1, axis=1\n"
+     "return %2 \"y\"\n",
+     0, 0, 4},
+    {"gather by a scalar",
+     "%0: f64[n, m] = batch \"x\"\n%1: i64[] = batch \"i\"\n%2: f64[m] = gather %0, %1, axis=0\n"
+     "return %2 \"y\"\n",
+     0, 0, 3},
     {"top_k", "%0: f64[n, 5, m] = batch \"x\"\n%1: f64[n, 2, m], %2: i64[n, 2, m] = top_k %0, axis=1, largest=1\nreturn %1 \"y\"\n",
      0, 0, 0},
-    {"sort, then gather by its indices", "%0: f64[k] = batch \"x\"\n%1: f64[k] = batch \"z\"\n%2: f64[k], %3: i64[k] = top_k %0, axis=0, "
-     "largest=0\n%4: f64[k] = gather %1, %3, axis=0\n%5: f64[k] = mul %4, %2\nreturn %5 \"y\"\n", 0, 0, 0},
+    {"sort, then gather by its indices",
+     "%0: f64[k] = batch \"x\"\n%1: f64[k] = batch \"z\"\n%2: f64[k], %3: i64[k] = top_k %0, axis=0, "
+     "largest=0\n%4: f64[k] = gather %1, %3, axis=0\n%5: f64[k] = mul %4, %2\nreturn %5 \"y\"\n",
+     0, 0, 0},
 };
-static void test_views(void **state) { (void)state; CHECK_CASES(views); }
+static void test_views(void **state)
+{
+    (void)state;
+    CHECK_CASES(views);
+}
 
 static void test_scatter(void **state)
 {
@@ -288,7 +322,8 @@ static void test_reduce(void **state)
     static const char *const names[] = {"reduce_sum", "reduce_prod", "reduce_max", "reduce_min"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char body[300];
-        snprintf(body, sizeof body, "%%0: f64[n, m, k] = batch \"x\"\n%%1: f64[m] = %s %%0, axes=[0, 2]\nreturn %%1 \"y\"\n", names[i]);
+        snprintf(body, sizeof body, "%%0: f64[n, m, k] = batch \"x\"\n%%1: f64[m] = %s %%0, axes=[0, 2]\nreturn %%1 \"y\"\n",
+                 names[i]);
         check_case(&(Case){names[i], body, 0, 0, 0});
     }
 }
@@ -309,7 +344,11 @@ static const Case composites[] = {
     {"softmax", "%0: f64[n, m, k] = batch \"x\"\n%1: f64[n, m, k] = softmax %0, axis=1\nreturn %1 \"y\"\n", 0, 0, 0},
     {"log_softmax", "%0: f64[n, m, k] = batch \"x\"\n%1: f64[n, m, k] = log_softmax %0, axis=2\nreturn %1 \"y\"\n", 0, 0, 0},
 };
-static void test_composites(void **state) { (void)state; CHECK_CASES(composites); }
+static void test_composites(void **state)
+{
+    (void)state;
+    CHECK_CASES(composites);
+}
 
 /* ---- contractions ---- */
 static void test_dot(void **state)
@@ -319,7 +358,8 @@ static void test_dot(void **state)
         char body[300];
         bool trans_a = i & 1, trans_b = i & 2;
         snprintf(body, sizeof body,
-                 "%%0: f64[2, %s] = batch \"a\"\n%%1: f64[2, %s] = batch \"b\"\n%%2: f64[2, n, m] = dot %%0, %%1, trans_a=%d, trans_b=%d\n"
+                 "%%0: f64[2, %s] = batch \"a\"\n%%1: f64[2, %s] = batch \"b\"\n%%2: f64[2, n, m] = dot %%0, %%1, trans_a=%d, "
+                 "trans_b=%d\n"
                  "return %%2 \"y\"\n",
                  trans_a ? "k, n" : "n, k", trans_b ? "m, k" : "k, m", trans_a, trans_b);
         check_case(&(Case){"dot", body, 0, 0, 0});
@@ -329,26 +369,43 @@ static void test_dot(void **state)
 #define WINDOW_2D "stride=[2, 1], low=[1, -1], high=[0, p], dilation=[1, 2], groups=2"
 #define POOL_2D "window=[2, 2], stride=[2, 1], low=[1, 0], high=[0, 1], dilation=[1, 2]"
 static const Case windows[] = {
-    {"conv", "%0: f64[n, 4, 6, 7] = batch \"x\"\n%1: f64[6, 2, 3, 2] = batch \"w\"\n%2: f64[n, 6, 3, p + 4] = conv %0, %1, " WINDOW_2D
-     "\nreturn %2 \"y\"\n", 0, 0, 0},
-    {"conv_grad_input", "%0: f64[n, 6, 3, p + 4] = batch \"dy\"\n%1: f64[6, 2, 3, 2] = batch \"w\"\n"
-     "%2: f64[n, 4, 6, 7] = conv_grad_input %0, %1, " WINDOW_2D "\nreturn %2 \"y\"\n", 0, 0, 0},
-    {"conv_grad_weight", "%0: f64[n, 6, 3, p + 4] = batch \"dy\"\n%1: f64[n, 4, 6, 7] = batch \"x\"\n"
-     "%2: f64[6, 2, 3, 2] = conv_grad_weight %0, %1, " WINDOW_2D "\nreturn %2 \"y\"\n", 0, 0, 0},
-    {"conv over a symbolic length", "%0: f64[n, 2, k + m] = batch \"x\"\n%1: f64[3, 2, 3] = batch \"w\"\n"
-     "%2: f64[n, 3, (k + m - 1)//2 + 1] = conv %0, %1, stride=[2], low=[1], high=[1], dilation=[1], groups=1\nreturn %2 \"y\"\n", 0, 0, 0},
-    {"transposed conv", "%0: f64[n, 3, k] = batch \"x\"\n%1: f64[3, 2, 3] = batch \"w\"\n"
-     "%2: f64[n, 2, 2*k] = conv_grad_input %0, %1, stride=[2], low=[1], high=[1], dilation=[1], groups=1\nreturn %2 \"y\"\n", 0, 0, 0},
-    {"pool_max", "%0: f64[n, 2, 6, 5] = batch \"x\"\n%1: f64[n, 2, 3, 4], %2: i64[n, 2, 3, 4] = pool_max %0, " POOL_2D
-     "\nreturn %1 \"y\"\n", 0, 0, 0},
-    {"pool_max_grad", "%0: f64[n, 2, 6, 5] = batch \"x\"\n%3: f64[n, 2, 3, 4] = batch \"dy\"\n"
+    {"conv",
+     "%0: f64[n, 4, 6, 7] = batch \"x\"\n%1: f64[6, 2, 3, 2] = batch \"w\"\n%2: f64[n, 6, 3, p + 4] = conv %0, %1, " WINDOW_2D
+     "\nreturn %2 \"y\"\n",
+     0, 0, 0},
+    {"conv_grad_input",
+     "%0: f64[n, 6, 3, p + 4] = batch \"dy\"\n%1: f64[6, 2, 3, 2] = batch \"w\"\n"
+     "%2: f64[n, 4, 6, 7] = conv_grad_input %0, %1, " WINDOW_2D "\nreturn %2 \"y\"\n",
+     0, 0, 0},
+    {"conv_grad_weight",
+     "%0: f64[n, 6, 3, p + 4] = batch \"dy\"\n%1: f64[n, 4, 6, 7] = batch \"x\"\n"
+     "%2: f64[6, 2, 3, 2] = conv_grad_weight %0, %1, " WINDOW_2D "\nreturn %2 \"y\"\n",
+     0, 0, 0},
+    {"conv over a symbolic length",
+     "%0: f64[n, 2, k + m] = batch \"x\"\n%1: f64[3, 2, 3] = batch \"w\"\n"
+     "%2: f64[n, 3, (k + m - 1)//2 + 1] = conv %0, %1, stride=[2], low=[1], high=[1], dilation=[1], groups=1\nreturn %2 \"y\"\n",
+     0, 0, 0},
+    {"transposed conv",
+     "%0: f64[n, 3, k] = batch \"x\"\n%1: f64[3, 2, 3] = batch \"w\"\n"
+     "%2: f64[n, 2, 2*k] = conv_grad_input %0, %1, stride=[2], low=[1], high=[1], dilation=[1], groups=1\nreturn %2 \"y\"\n",
+     0, 0, 0},
+    {"pool_max",
+     "%0: f64[n, 2, 6, 5] = batch \"x\"\n%1: f64[n, 2, 3, 4], %2: i64[n, 2, 3, 4] = pool_max %0, " POOL_2D "\nreturn %1 \"y\"\n", 0,
+     0, 0},
+    {"pool_max_grad",
+     "%0: f64[n, 2, 6, 5] = batch \"x\"\n%3: f64[n, 2, 3, 4] = batch \"dy\"\n"
      "%1: f64[n, 2, 3, 4], %2: i64[n, 2, 3, 4] = pool_max %0, " POOL_2D "\n%4: f64[n, 2, 6, 5] = pool_max_grad %3, %2, " POOL_2D
-     "\nreturn %4 \"y\"\n", 0, 0, 0},
+     "\nreturn %4 \"y\"\n",
+     0, 0, 0},
     {"pool_sum", "%0: f64[n, 2, 6, 5] = batch \"x\"\n%1: f64[n, 2, 3, 4] = pool_sum %0, " POOL_2D "\nreturn %1 \"y\"\n", 0, 0, 0},
     {"pool_sum_grad", "%0: f64[n, 2, 3, 4] = batch \"x\"\n%1: f64[n, 2, 6, 5] = pool_sum_grad %0, " POOL_2D "\nreturn %1 \"y\"\n",
      0, 0, 0},
 };
-static void test_windows(void **state) { (void)state; CHECK_CASES(windows); }
+static void test_windows(void **state)
+{
+    (void)state;
+    CHECK_CASES(windows);
+}
 
 /* ---- regions ---- */
 static const Case regions[] = {
@@ -358,7 +415,8 @@ static const Case regions[] = {
      "  %0: f64[n, m] = parameter \"h\"\n  %1: f64[n, m] = parameter \"x\"\n  %2: f64[m, m] = parameter \"r\"\n"
      "  %3: f64[m] = parameter \"b\"\n"
      "  %4: f64[n, m] = dot %0, %2, trans_a=0, trans_b=1\n  %5: f64[n, m] = add %4, %1\n  %6: f64[n, m] = broadcast %3, axes=[1]\n"
-     "  %7: f64[n, m] = add %5, %6\n  %8: f64[n, m] = tanh %7\n  return %8, %8\n}\nreturn %4 \"last\", %5 \"all\"\n", -1, 1, 0},
+     "  %7: f64[n, m] = add %5, %6\n  %8: f64[n, m] = tanh %7\n  return %8, %8\n}\nreturn %4 \"last\", %5 \"all\"\n",
+     -1, 1, 0},
     {"reverse, two carries, an integer one, constants used in several ways",
      "%0: f64[n, m] = batch \"h\"\n%1: i64[] = batch \"i\"\n%2: f64[k, n, m] = batch \"x\"\n%3: f64[m, m] = batch \"r\"\n"
      "%4: f64[n, m] = batch \"s\"\n"
@@ -369,22 +427,26 @@ static const Case regions[] = {
      "  %8: f64[n, m] = dot %7, %4, trans_a=0, trans_b=0\n  %9: f64[n, m] = dot %3, %4, trans_a=0, trans_b=0\n"
      "  %10: f64[n, m] = mul %8, %9\n  %11: f64[n, m] = tanh %10\n  %12: i64[] = constant data=[1]\n  %13: i64[] = add %1, %12\n"
      "  %14: f64[n, m] = mul %2, %11\n  %15: f64[n, m] = sin %14\n  return %11, %13, %15, %14\n}\n"
-     "return %5 \"h\", %7 \"s\", %8 \"all\"\n", -1, 1, 3},
+     "return %5 \"h\", %7 \"s\", %8 \"all\"\n",
+     -1, 1, 3},
     {"a constant that is also added",
      "%0: f64[m] = batch \"h\"\n%1: f64[k, m] = batch \"x\"\n%2: f64[m, m] = batch \"r\"\n"
      "%3: f64[m] = scan %0, %1, %2, carries=1, slices=1, reverse=0 {\n"
      "  %0: f64[m] = parameter \"h\"\n  %1: f64[m] = parameter \"x\"\n  %2: f64[m, m] = parameter \"r\"\n"
      "  %3: f64[1, m] = reshape %0\n  %4: f64[1, m] = dot %3, %2, trans_a=0, trans_b=0\n  %5: f64[m] = reshape %4\n"
      "  %6: f64[m] = reduce_max %2, axes=[0]\n  %7: f64[m] = mul %5, %6\n  %8: f64[m] = add %7, %1\n  %9: f64[m] = tanh %8\n"
-     "  return %9\n}\nreturn %3 \"y\"\n", -1, 1, 0},
+     "  return %9\n}\nreturn %3 \"y\"\n",
+     -1, 1, 0},
     {"linear carry: nothing is kept but the number of steps",
      "%0: f64[m] = batch \"h\"\n%1: f64[k] = batch \"x\"\n%2: f64[m] = scan %0, %1, carries=1, slices=1, reverse=0 {\n"
-     "  %0: f64[m] = parameter \"h\"\n  %1: f64[] = parameter \"x\"\n  %2: f64[m] = neg %0\n  return %2\n}\nreturn %2 \"y\"\n", 0, 0, 0},
+     "  %0: f64[m] = parameter \"h\"\n  %1: f64[] = parameter \"x\"\n  %2: f64[m] = neg %0\n  return %2\n}\nreturn %2 \"y\"\n",
+     0, 0, 0},
     {"carries change places",
      "%0: f64[m] = batch \"a\"\n%1: f64[m] = batch \"b\"\n%2: f64[k, m] = batch \"x\"\n"
      "%3: f64[m], %4: f64[m], %5: f64[k, m] = scan %0, %1, %2, carries=2, slices=1, reverse=0 {\n"
      "  %0: f64[m] = parameter \"a\"\n  %1: f64[m] = parameter \"b\"\n  %2: f64[m] = parameter \"x\"\n"
-     "  %3: f64[m] = mul %0, %2\n  return %1, %3, %0\n}\nreturn %3 \"y\", %5 \"z\"\n", 0, 0, 0},
+     "  %3: f64[m] = mul %0, %2\n  return %1, %3, %0\n}\nreturn %3 \"y\", %5 \"z\"\n",
+     0, 0, 0},
     {"scan in a scan",
      "%0: f64[m] = batch \"h\"\n%1: f64[k, n, m] = batch \"x\"\n%2: f64[m] = batch \"w\"\n"
      "%3: f64[m], %4: f64[k, m] = scan %0, %1, %2, carries=1, slices=1, reverse=0 {\n"
@@ -392,12 +454,14 @@ static const Case regions[] = {
      "  %3: f64[m] = scan %0, %1, %2, carries=1, slices=1, reverse=1 {\n"
      "    %0: f64[m] = parameter \"h\"\n    %1: f64[m] = parameter \"x\"\n    %2: f64[m] = parameter \"w\"\n"
      "    %3: f64[m] = mul %0, %2\n    %4: f64[m] = add %3, %1\n    %5: f64[m] = tanh %4\n    return %5\n  }\n"
-     "  %4: f64[m] = mul %3, %0\n  return %3, %4\n}\nreturn %3 \"y\", %4 \"all\"\n", -1, 1, 0},
+     "  %4: f64[m] = mul %3, %0\n  return %3, %4\n}\nreturn %3 \"y\", %4 \"all\"\n",
+     -1, 1, 0},
     {"branch",
      "%0: bool[] = batch \"c\"\n%1: f64[m] = batch \"a\"\n%2: f64[m] = batch \"b\"\n%3: f64[m], %4: f64[m] = branch %0, %1, %2 {\n"
      "  %0: f64[m] = parameter \"a\"\n  %1: f64[m] = parameter \"b\"\n  %2: f64[m] = mul %0, %1\n  return %2, %0\n"
      "} else {\n  %0: f64[m] = parameter \"a\"\n  %1: f64[m] = parameter \"b\"\n  %2: f64[m] = exp %1\n  return %2, %1\n}\n"
-     "return %3 \"y\", %4 \"z\"\n", 0, 0, 0},
+     "return %3 \"y\", %4 \"z\"\n",
+     0, 0, 0},
 };
 static void test_regions(void **state)
 {
@@ -442,7 +506,8 @@ static void test_ties(void **state)
     expect(X "%2: f64[n] = relu %0\n" Y2, "-1 0 1 0", "0 0 1 0");
     expect(X "%2: f64[n] = abs %0\n" Y2, "-1 0 1 0", "-1 0 1 0");
     expect("%0: f64[n] = batch \"base\"\n%1: i64[2] = constant data=[1, 1]\n%3: f64[2] = constant data=[7, 7]\n"
-           "%2: f64[n] = scatter %0, %1, %3, axis=0, mode=\"max\"\n" Y2, "1 7 3 4", "1 0.3333333333333333 1 1");
+           "%2: f64[n] = scatter %0, %1, %3, axis=0, mode=\"max\"\n" Y2,
+           "1 7 3 4", "1 0.3333333333333333 1 1");
 }
 
 static void test_zeros(void **state)
@@ -460,9 +525,11 @@ static void test_zeros(void **state)
     /* the exponent's gradient where the base is 0 */
     expect(X AND_Z "%2: f64[n] = pow %1, %0\n" Y2, "0 1 2 1  0 0 0 1", "0 0 0 0");
     expect("%0: f64[n] = batch \"base\"\n%1: i64[2] = constant data=[1, 1]\n%3: f64[2] = constant data=[0, 7]\n"
-           "%2: f64[n] = scatter %0, %1, %3, axis=0, mode=\"mul\"\n" Y2, "1 7 3 4", "1 0 1 1");
+           "%2: f64[n] = scatter %0, %1, %3, axis=0, mode=\"mul\"\n" Y2,
+           "1 7 3 4", "1 0 1 1");
     expect("%0: f64[2] = batch \"u\"\n%1: i64[2] = constant data=[1, 1]\n%3: f64[3] = constant data=[2, 3, 4]\n"
-           "%2: f64[3] = scatter %3, %1, %0, axis=0, mode=\"mul\"\n" Y2, "0 7", "21 0");
+           "%2: f64[3] = scatter %3, %1, %0, axis=0, mode=\"mul\"\n" Y2,
+           "0 7", "21 0");
 }
 
 /* The side that was not taken may be infinite: its gradient is 0, not NaN. */
@@ -482,13 +549,14 @@ static void test_pass(void **state)
 {
     (void)state;
     Arena *arena = arena_new();
-    Graph *g = graph_parse(arena, symbols_new(arena),
-                           "graph train(n: 1..64)\n"
-                           "%0: f32[n, 3] = batch \"x\"\n%1: f32[3, 2] = weight \"w\", trainable=1\n%2: f32[2] = weight \"frozen\"\n"
-                           "%3: f32[5] = weight \"unreached\", trainable=1\n%4: f32[2] = weight \"mean\", trainable=1, statistics=1\n"
-                           "%5: f32[n, 2] = dot %0, %1, trans_a=0, trans_b=0    \"/fc/MatMul\"\n"
-                           "%6: f32[n, 2] = broadcast %2, axes=[1]\n%7: f32[n, 2] = mul %5, %6      \"/scale/Mul\"\n"
-                           "%8: f32[] = reduce_sum %7, axes=[0, 1]\nreturn %8 \"loss\"\n");
+    Graph *g =
+        graph_parse(arena, symbols_new(arena),
+                    "graph train(n: 1..64)\n"
+                    "%0: f32[n, 3] = batch \"x\"\n%1: f32[3, 2] = weight \"w\", trainable=1\n%2: f32[2] = weight \"frozen\"\n"
+                    "%3: f32[5] = weight \"unreached\", trainable=1\n%4: f32[2] = weight \"mean\", trainable=1, statistics=1\n"
+                    "%5: f32[n, 2] = dot %0, %1, trans_a=0, trans_b=0    \"/fc/MatMul\"\n"
+                    "%6: f32[n, 2] = broadcast %2, axes=[1]\n%7: f32[n, 2] = mul %5, %6      \"/scale/Mul\"\n"
+                    "%8: f32[] = reduce_sum %7, axes=[0, 1]\nreturn %8 \"loss\"\n");
     int before = g->ops.n;
     Value **gradients = pass_gradient(g);
     graph_verify(g, "gradient");
@@ -533,11 +601,12 @@ static void test_while(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unary),      cmocka_unit_test(test_binary),     cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_views),      cmocka_unit_test(test_scatter),    cmocka_unit_test(test_reduce),
-        cmocka_unit_test(test_cumulative), cmocka_unit_test(test_composites), cmocka_unit_test(test_dot),
-        cmocka_unit_test(test_windows),    cmocka_unit_test(test_regions),    cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_zeros),      cmocka_unit_test(test_masked_branches), cmocka_unit_test(test_pass), cmocka_unit_test(test_while),
+        cmocka_unit_test(test_unary),      cmocka_unit_test(test_binary),          cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_views),      cmocka_unit_test(test_scatter),         cmocka_unit_test(test_reduce),
+        cmocka_unit_test(test_cumulative), cmocka_unit_test(test_composites),      cmocka_unit_test(test_dot),
+        cmocka_unit_test(test_windows),    cmocka_unit_test(test_regions),         cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_zeros),      cmocka_unit_test(test_masked_branches), cmocka_unit_test(test_pass),
+        cmocka_unit_test(test_while),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
