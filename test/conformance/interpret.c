@@ -4,8 +4,8 @@
  * it
  *
  * Inputs that decide on shapes (a Reshape's target) are made constants where the importer asks for that: first the integers among
- * them, then all but the first input.  Each test runs in a process of its own.  Prints what failed and what is not supported, then
- * the counts; exit status 1 where something failed. */
+ * them, then all but the first input, then all.  Each test runs in a process of its own.  Prints what failed and what is not
+ * supported, then the counts; exit status 1 where something failed. */
 #include "onnx/import.h"
 #include "support/diag.h"
 #include "test/support/interpret.h"
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum { PASSED, WRONG, UNSUPPORTED, CRASHED, RESULTS };
-enum { FROZEN_NONE, FROZEN_INTEGERS, FROZEN_ALL, FREEZES };
+enum { FROZEN_NONE, FROZEN_INTEGERS, FROZEN_BUT_FIRST, FROZEN_ALL, FREEZES };
 
 typedef struct {
     Arena *arena;
@@ -82,7 +82,8 @@ static void load(Test *t, int freezes)
         t->inputs[i] = onnx_read_tensor(t->arena, data_file(t, "input", i));
         bool is_integer = t->inputs[i]->type != ONNX_FLOAT && t->inputs[i]->type != ONNX_DOUBLE &&
                           t->inputs[i]->type != ONNX_FLOAT16 && t->inputs[i]->type != ONNX_BFLOAT16;
-        if (freezes == FROZEN_ALL ? i > 0 || g->n_inputs == 1 : freezes == FROZEN_INTEGERS && is_integer) freeze(t, i);
+        if (freezes == FROZEN_ALL || (freezes == FROZEN_BUT_FIRST && i > 0) || (freezes == FROZEN_INTEGERS && is_integer))
+            freeze(t, i);
     }
 }
 
