@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HALVES = 24 };                   /* halves of blocks along the step */
-static const int64_t EFFORT = 12000000; /* looks at listed buffers, all orders and moves together */
+enum { HALVES = 24 };                  /* halves of blocks along the step */
+static const int64_t EFFORT = 6000000; /* looks at listed buffers, all orders and moves together */
 enum { MOST_MOVES = 3000 };
 
 typedef struct {

@@ -20,7 +20,7 @@ static void numbers_of(Place *place, int64_t *out[NUMBERS])
     memcpy(out, numbers, sizeof numbers);
 }
 
-static int make_folder(const char *folder, Fault *fault)
+int checkpoint_folder(const char *folder, Fault *fault)
 {
     char path[4096];
     if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path)
@@ -61,8 +61,7 @@ int checkpoint_write(Session *session, const char *folder, const Place *place, F
         snprintf(texts[text], sizeof texts[text], "%.17g", place->hypers[i]);
         keys[n] = option_hyper_names[i], values[n++] = texts[text++];
     }
-    int status = make_folder(folder, fault);
-    if (!status) status = path_of(folder, path, sizeof path, fault);
+    int status = path_of(folder, path, sizeof path, fault);
     return status ? status : state_save(session, path, true, keys, values, n, fault);
 }
 

@@ -1,6 +1,7 @@
 /* What training, evaluating and running share: the first weights, the budget, anomalies.  Needs: a session, data.  Breaks: nothing.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,6 @@ int check_budget(Session *session, const Program *program, const Data *data, int
 {
     const Model *m = session->model;
     if (!session->options.memory_limit) return 0;
-    if (!session_fits(session, session->state_bytes)) n = first + 1; /* no need to look further than the first batch */
     Arrived *arrived = calloc((size_t)m->n_inputs + 1, sizeof *arrived);
     int64_t *dims = calloc((size_t)m->n_dims + 1, sizeof *dims), most = session->state_bytes, passes = n - first, peak;
     int status = arrived && dims ? 0 : fault_memory(fault);
@@ -60,6 +60,16 @@ int anomaly_fault(int64_t batch, const Breach *breach, Fault *fault)
     if (breach->relies[0]) text_add(fault->text, sizeof fault->text, "\n  relied on by: %s", breach->relies);
     text_add(fault->text, sizeof fault->text, "\n  no weight was changed by this batch; --on-anomaly skip sets such batches aside");
     return STATUS_ANOMALY;
+}
+
+int check_writable(const char *option, const char *path, Fault *fault)
+{
+    char folder[4096] = ".";
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    if (!path) return 0;
+    if (slash) snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + (slash == path), path);
+    if (!access(folder, W_OK)) return 0;
+    return fault_set(fault, STATUS_USER, "%s %s: nothing can be written there: %s", option, path, strerror(errno));
 }
 
 bool too_many_skipped(const Options *options, int64_t skipped, int64_t seen, bool end)

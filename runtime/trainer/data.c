@@ -61,12 +61,18 @@ static int check_dtype(const InputInfo *info, FileTensor *found, Fault *fault)
     return STATUS_USER;
 }
 
-/* Once an input: that its numbers are rounded. */
-static void notice_rounding(const InputInfo *info, const FileTensor *found)
+/* Once a file: which inputs are rounded. */
+static void notice_rounding(const Data *d)
 {
-    if (dtype_becomes(found->dtype, (int)info->dtype) == BECOMES_ROUNDED)
-        fprintf(stderr, "notice: %s: \"%s\" is %s, read as %s\n", found->path, found->name, dtype_name(found->dtype),
-                dtype_name((int)info->dtype));
+    char names[1000] = "";
+    const char *from = NULL;
+    for (int i = 0; i < d->model->n_inputs; i++) {
+        const FileTensor *t = d->tensors[i];
+        if (!t || dtype_becomes(t->dtype, (int)d->model->inputs[i].dtype) != BECOMES_ROUNDED) continue;
+        text_add(names, sizeof names, "%s\"%s\" (%s)", from ? ", " : "", t->name, dtype_name(t->dtype));
+        from = dtype_name((int)d->model->inputs[i].dtype);
+    }
+    if (from) fprintf(stderr, "notice: %s: %s read as %s\n", d->file.path, names, from);
 }
 
 /* An axis whose extent is the same for any dims must have it: no batch of the file could pass otherwise. */
@@ -151,8 +157,8 @@ static int open_samples(Data *d, const DataOptions *options, Fault *fault)
         if (found && !status) status = check_fixed_axes(d, info, found, fault);
         if (found && !status) status = tensor_data(&d->file, found, fault);
         if (status) return status;
-        if (found) notice_rounding(info, found);
     }
+    notice_rounding(d);
     int status = count_samples(d, fault);
     return status ? status : choose_batch_size(d, options->batch_size, fault);
 }
@@ -184,7 +190,7 @@ static int check_ranks(const Data *d, Fault *fault)
         bool one_passes = false;
         for (int64_t k = 0; k < d->n_batches; k++) {
             const FileTensor *t = d->tensors[k * n + i];
-            if (t) found = t;
+            if (t && !found) found = t;
             if (t && t->rank == d->model->inputs[i].rank) one_passes = true;
         }
         if (found && !one_passes) return wrong(&d->model->inputs[i], found, "rank", fault);
@@ -212,8 +218,8 @@ static int open_ready(Data *d, Fault *fault)
             if (!found && d->wanted[i]) status = missing_input(d, prefix, &m->inputs[i], fault);
             if (found && !status) status = check_dtype(&m->inputs[i], found, fault);
             if (status) return status;
-            if (found && k == 0) notice_rounding(&m->inputs[i], found);
         }
+    notice_rounding(d);
     return check_ranks(d, fault);
 }
 

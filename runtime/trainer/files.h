@@ -23,7 +23,6 @@ typedef struct {
     const char *path;     /* the file that holds it */
     int64_t entry;        /* of an archive */
     size_t skip;          /* bytes of header before the data */
-    bool noticed;         /* its rounding was said */
 } FileTensor;
 
 typedef struct {

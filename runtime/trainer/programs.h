@@ -19,6 +19,8 @@ bool shapes_pass(const Session *session, const Data *data, int64_t number, Arriv
 int check_budget(Session *session, const Program *program, const Data *data, int64_t first, int64_t n, Fault *fault);
 /* The fault of a batch that contradicts the model. */
 int anomaly_fault(int64_t batch, const Breach *breach, Fault *fault);
+/* Before hours of work: the folder of a file to be written is there.  path NULL: none is asked for. */
+int check_writable(const char *option, const char *path, Fault *fault);
 /* Too many set aside: judged from the hundredth batch on, and at the end. */
 bool too_many_skipped(const Options *options, int64_t skipped, int64_t seen, bool end);
 #endif

@@ -80,7 +80,8 @@ int run_program_once(const Model *m, const Options *options, const char *folder,
     if (!m->infer) return fault_set(fault, STATUS_USER, "this program was generated without inference");
     DataOptions wanted = {.path = options->inputs, .whole = true};
     SessionOptions session_wanted = {.memory_limit = options->memory_limit, .seed = (uint64_t)options->seed, .plan_again = true};
-    int status = data_open(&data, m, m->infer, &wanted, fault);
+    int status = check_writable("--outputs", options->outputs, fault);
+    if (!status) status = data_open(&data, m, m->infer, &wanted, fault);
     if (status) return status;
     status = session_open(&s, m, &session_wanted, fault);
     if (!status) status = check_budget(s, m->infer, &data, 0, 1, fault);

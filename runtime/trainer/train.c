@@ -99,10 +99,13 @@ static int open_session(Training *t)
 static int open_training(Training *t)
 {
     const Options *o = t->options;
-    int status = settle(t);
+    int status = check_writable("--save-weights", o->save_weights, t->fault);
+    if (!status) status = check_writable("--save-gradients", o->save_gradients, t->fault);
+    if (!status) status = settle(t);
     if (!status) status = open_data(t);
     if (!status) status = open_session(t);
     if (!status && batch_create(&t->batch, t->model)) status = fault_memory(t->fault);
+    if (!status && o->checkpoint) status = checkpoint_folder(o->checkpoint, t->fault);
     if (!status) status = log_open(&t->log, o->log, o->resume, t->fault);
     if (!status && o->resume) status = log_event(&t->log, "resume", t->place.step, NULL, t->fault);
     t->gradients_due = o->save_gradients != NULL;

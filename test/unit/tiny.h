@@ -3,6 +3,7 @@
 #ifndef TINY_H
 #define TINY_H
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 #include "../../runtime/controller/controller.h"
 
