@@ -1,0 +1,195 @@
+/* test.onnx -> model.cu
+ * loss   mse(y), optimizer adamw, fp32
+ * dims   batch 1..64 ~ 8
+ * train    14 kernels; bytes moved 1680*batch + 24816,
+ *          least possible 80*batch + 16128
+ * made by disc-gen models/test.onnx -o build */
+#include "model.h"
+#include "runtime/device/device.h"
+#include "runtime/device/blas.h"
+#include "runtime/controller/step.h"
+
+/* add_tanh: f32[batch, 32] = broadcast, add, tanh  "/up/Add", "/Tanh" */
+__global__ void add_tanh(float *y, const float *a, const float *__restrict__ b, int64_t n0)
+{
+    FOR_ROWS (row, n0) {
+        const int64_t at = row * 32;
+        FOR_LANES (j, 32) y[at + j] = tanhf(a[at + j] + b[j]);
+    }
+}
+
+/* sub_each: f32[batch, 4] = sub  "loss" */
+__global__ void sub_each(float *y, const float *a, const float *b, int64_t n0)
+{
+    FOR_EACH (i, n0) y[i] = a[i] - b[i];
+}
+
+/* mul_reduce_sum: f32[] = mul, reduce_sum  "loss" */
+__global__ void mul_reduce_sum(float *__restrict__ y, const float *__restrict__ a, int64_t n0)
+{
+    FOR_ROWS (row, 1) {
+        float s = 0;
+        REDUCES(+, s)
+        FOR_THREADS (j, n0) {
+            const float v = a[j];
+            s += v * v;
+        }
+        s = block_sum(s);
+        if (FIRST_THREAD) y[row] = s;
+    }
+}
+
+/* mul_each: f32[batch, 4] = constant, broadcast, mul  "loss" */
+__global__ void mul_each(float *y, const float *a, int64_t n0)
+{
+    FOR_EACH (i, n0) y[i] = a[i] * 2.f;
+}
+
+/* mul_sub_mul: f32[batch, 32] = mul, constant, broadcast, sub, mul  "/Tanh" */
+__global__ void mul_sub_mul(float *y, const float *a, const float *b, int64_t n0)
+{
+    FOR_EACH (i, n0) {
+        const float v = b[i];
+        y[i] = a[i] * (1.f - v * v);
+    }
+}
+
+/* div_mul_sub: f32[32, 4], f32[32, 4], f32[32, 4] = mul, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast, mul, add  "down.weight" */
+__global__ void div_mul_sub(float *y0, float *y1, float *y2, const float *b, const float *d, const float *f, const float *h,
+                            float a, float c, float e, float g, float o, float q, float r, float t, float u)
+{
+    const float v5 = o * q;
+    const float v6 = o / r;
+    const float v7 = sqrtf(t);
+    FOR_EACH (i, 128) {
+        const float v = d[i];
+        const float v2 = a * b[i] + c * v;
+        const float v3 = e * f[i] + g * (v * v);
+        const float v4 = h[i];
+        const float v8 = v4 - v5 * v4 - v6 * (v2 / (sqrtf(v3) / v7 + u));
+        y0[i] = v2;
+        y1[i] = v3;
+        y2[i] = v8;
+    }
+}
+
+/* reduce_sum: f32[32] = reduce_sum  "/up/Add" */
+__global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, int64_t n0)
+{
+    FOR_ROWS (block, strips(32)) {
+        const int64_t column = block * STRIP, width = strip_width(32, column);
+        float s[STRIP_OWN];
+        FOR_STRIP (c, width) s[OWN(c)] = 0;
+        for (int64_t r = 0; r < n0; r++) {
+            const int64_t at = column + r * 32;
+            FOR_STRIP (c, width) s[OWN(c)] += a[at + c];
+        }
+        FOR_STRIP (c, width) y[column + c] = s[OWN(c)];
+    }
+}
+
+/* div_mul_sub_2: f32[32], f32[32], f32[32] = mul, sqrt, div, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast  "down.weight", "up.bias" */
+__global__ void div_mul_sub_2(float *y0, float *y1, float *y2, const float *b, const float *d, const float *f, const float *h,
+                              float a, float c, float e, float g, float o, float q, float r, float t, float u)
+{
+    const float v5 = o * q;
+    const float v6 = o / r;
+    const float v7 = sqrtf(t);
+    FOR_EACH (i, 32) {
+        const float v = d[i];
+        const float v2 = a * b[i] + c * v;
+        const float v3 = e * f[i] + g * (v * v);
+        const float v4 = h[i];
+        const float v8 = v4 - v5 * v4 - v6 * (v2 / (sqrtf(v3) / v7 + u));
+        y0[i] = v2;
+        y1[i] = v3;
+        y2[i] = v8;
+    }
+}
+
+/* div_mul_sub_3: f32[16, 32], f32[16, 32], f32[16, 32] = mul, sqrt, div, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast  "down.weight", "up.weight" */
+__global__ void div_mul_sub_3(float *y0, float *y1, float *y2, const float *b, const float *d, const float *f, const float *h,
+                              float a, float c, float e, float g, float o, float q, float r, float t, float u)
+{
+    const float v5 = o * q;
+    const float v6 = o / r;
+    const float v7 = sqrtf(t);
+    FOR_EACH (i, 512) {
+        const float v = d[i];
+        const float v2 = a * b[i] + c * v;
+        const float v3 = e * f[i] + g * (v * v);
+        const float v4 = h[i];
+        const float v8 = v4 - v5 * v4 - v6 * (v2 / (sqrtf(v3) / v7 + u));
+        y0[i] = v2;
+        y1[i] = v3;
+        y2[i] = v8;
+    }
+}
+
+
+/* One step of training.  Returns 0, or the error of the first launch that failed, or STEP_NOT_FINITE where the loss is no number. */
+int train_step(Step *s)
+{
+    const Dims *const d = (const Dims *)s->dims;
+    const int64_t batch = d->batch;
+    const float weight_decay = (float)s->hypers[HYPER_WEIGHT_DECAY];
+    const float lr = (float)s->hypers[HYPER_LR];
+    const float one_minus_beta1 = (float)s->hypers[HYPER_ONE_MINUS_BETA1];
+    const float beta1 = (float)s->hypers[HYPER_BETA1];
+    const float one_minus_beta2 = (float)s->hypers[HYPER_ONE_MINUS_BETA2];
+    const float beta2 = (float)s->hypers[HYPER_BETA2];
+    const float bias_correction2 = (float)s->hypers[HYPER_BIAS_CORRECTION2];
+    const float eps = (float)s->hypers[HYPER_EPS];
+    const float bias_correction1 = (float)s->hypers[HYPER_BIAS_CORRECTION1];
+    float *const up_weight = weight<float>(s, WEIGHT_UP_WEIGHT);                        /* (16, 32) "up.weight" */
+    float *const up_bias = weight<float>(s, WEIGHT_UP_BIAS);                            /* (32) "up.bias" */
+    float *const down_weight = weight<float>(s, WEIGHT_DOWN_WEIGHT);                    /* (32, 4) "down.weight" */
+    float *const down_weight_exp_avg = state<float>(s, STATE_DOWN_WEIGHT_EXP_AVG);      /* (32, 4) "down.weight.exp_avg" */
+    float *const down_weight_exp_avg_sq = state<float>(s, STATE_DOWN_WEIGHT_EXP_AVG_SQ); /* (32, 4) "down.weight.exp_avg_sq" */
+    float *const up_bias_exp_avg = state<float>(s, STATE_UP_BIAS_EXP_AVG);              /* (32) "up.bias.exp_avg" */
+    float *const up_bias_exp_avg_sq = state<float>(s, STATE_UP_BIAS_EXP_AVG_SQ);        /* (32) "up.bias.exp_avg_sq" */
+    float *const up_weight_exp_avg = state<float>(s, STATE_UP_WEIGHT_EXP_AVG);          /* (16, 32) "up.weight.exp_avg" */
+    float *const up_weight_exp_avg_sq = state<float>(s, STATE_UP_WEIGHT_EXP_AVG_SQ);    /* (16, 32) "up.weight.exp_avg_sq" */
+    float *const x = buffer<float>(s, TRAIN_X);                                         /* (batch, 16) "input x" */
+    float *const target = buffer<float>(s, TRAIN_TARGET);                               /* (batch, 4) "input target" */
+    float *const up_matmul = buffer<float>(s, TRAIN_UP_MATMUL);                         /* (batch, 32) "/up/MatMul" */
+    float *const down_matmul = buffer<float>(s, TRAIN_DOWN_MATMUL);                     /* (batch, 4) "/down/MatMul" */
+    float *const loss = buffer<float>(s, TRAIN_LOSS);                                   /* () "loss" */
+    float *const d_down_matmul = buffer<float>(s, TRAIN_D_DOWN_MATMUL);                 /* (32, 4) "gradient of /down/MatMul" */
+    float *const d_down_matmul_dot = buffer<float>(s, TRAIN_D_DOWN_MATMUL_DOT);         /* (batch, 32) "gradient of /down/MatMul" */
+    float *const d_up_add = buffer<float>(s, TRAIN_D_UP_ADD);                           /* (32) "gradient of /up/Add" */
+    float *const d_up_matmul = buffer<float>(s, TRAIN_D_UP_MATMUL);                     /* (16, 32) "gradient of /up/MatMul" */
+
+    /* ---- forward ---- */
+    dot(s, up_matmul, x, up_weight, 1, batch, 32, 16, 0, 0);                                        /* "/up/MatMul" */
+    LAUNCH(s, add_tanh, rows(batch, 32), 32)(up_matmul, up_matmul, up_bias, batch);                 /* "/up/Add", "/Tanh", in place */
+    dot(s, down_matmul, up_matmul, down_weight, 1, batch, 4, 32, 0, 0);                             /* "/down/MatMul" */
+
+    /* ---- loss ---- */
+    LAUNCH(s, sub_each, elements(4*batch), 256)(down_matmul, down_matmul, target, 4*batch);         /* "loss", in place */
+    LAUNCH(s, mul_reduce_sum, rows(1, 4*batch), 32)(loss, down_matmul, 4*batch);                    /* "loss" */
+
+    /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
+    if (int error = commit(s, loss)) return error;
+
+    /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
+    LAUNCH(s, mul_each, elements(4*batch), 256)(down_matmul, down_matmul, 4*batch);                 /* "loss", in place */
+    dot(s, d_down_matmul, up_matmul, down_matmul, 1, 32, 4, batch, 1, 0);                           /* "/down/MatMul" */
+    save_gradient(s, WEIGHT_DOWN_WEIGHT, d_down_matmul, 512);
+    dot(s, d_down_matmul_dot, down_matmul, down_weight, 1, batch, 32, 4, 0, 1);                     /* "/down/MatMul" */
+    LAUNCH(s, mul_sub_mul, elements(32*batch), 256)(up_matmul, d_down_matmul_dot, up_matmul, 32*batch); /* "/Tanh", in place */
+    LAUNCH(s, div_mul_sub, elements(128), 256)(down_weight_exp_avg, down_weight_exp_avg_sq, down_weight,
+            down_weight_exp_avg, d_down_matmul, down_weight_exp_avg_sq, down_weight, beta1, one_minus_beta1, beta2,
+            one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps);            /* "down.weight" */
+    LAUNCH(s, reduce_sum, rows(1, 64*batch), 64)(d_up_add, up_matmul, batch);                       /* "/up/Add" */
+    save_gradient(s, WEIGHT_UP_BIAS, d_up_add, 128);
+    LAUNCH(s, div_mul_sub_2, elements(32), 256)(up_bias_exp_avg, up_bias_exp_avg_sq, up_bias, up_bias_exp_avg,
+            d_up_add, up_bias_exp_avg_sq, up_bias, beta1, one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay,
+            bias_correction1, bias_correction2, eps);                                               /* "down.weight", "up.bias" */
+    dot(s, d_up_matmul, x, up_matmul, 1, 16, 32, batch, 1, 0);                                      /* "/up/MatMul" */
+    save_gradient(s, WEIGHT_UP_WEIGHT, d_up_matmul, 2048);
+    LAUNCH(s, div_mul_sub_3, elements(512), 256)(up_weight_exp_avg, up_weight_exp_avg_sq, up_weight, up_weight_exp_avg,
+            d_up_matmul, up_weight_exp_avg_sq, up_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
+            weight_decay, bias_correction1, bias_correction2, eps);                                 /* "down.weight", "up.weight" */
+    return s->error;
+}
