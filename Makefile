@@ -65,6 +65,11 @@ $(OBJ)/onnx.pb-c.o: $(GEN)/onnx.pb-c.c
 	@mkdir -p $(@D)
 	@echo "  CC       $<"; $(CC) -std=gnu11 $(CFLAGS) $(SAN) -w $(INCLUDE) -c -o $@ $<
 
+# A small GPT learns this project's own source: CUDA where nvcc and a GPU are, else the processor.
+demo: tools
+	@$(MAKE) --no-print-directory -j2 all
+	@models/demo/run.sh
+
 include test/tests.mk
 
 -include $(shell find out -name '*.d' 2>/dev/null)
