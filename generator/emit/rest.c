@@ -5,4 +5,4 @@
     {                                                                                                                              \
         bug("%s has no kernel", op_info(main_op(e->group)->kind)->name);                                                           \
     }
-NONE(cumulative) NONE(sort) NONE(scatter) NONE(late) NONE(conv) NONE(pool)
+NONE(conv) NONE(pool)

@@ -22,6 +22,32 @@ enum { STRIP = 64, STRIP_OWN = 1 };
 #define FOR_STRIP(c, width) for (int64_t c = threadIdx.x; c < (width); c += STRIP)
 #define OWN(c) 0
 
+/* This block's share of n, contiguous: first to last, last excluded; this thread's share; its share of what its block has. */
+__device__ inline int64_t block_first(int64_t n)
+{
+    return n * blockIdx.x / gridDim.x;
+}
+__device__ inline int64_t block_last(int64_t n)
+{
+    return n * (blockIdx.x + 1) / gridDim.x;
+}
+__device__ inline int64_t share_first(int64_t n)
+{
+    return n * threadIdx.x / blockDim.x;
+}
+__device__ inline int64_t share_last(int64_t n)
+{
+    return n * (threadIdx.x + 1) / blockDim.x;
+}
+__device__ inline int64_t thread_first(int64_t n)
+{
+    return n * (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / ((int64_t)gridDim.x * blockDim.x);
+}
+__device__ inline int64_t thread_last(int64_t n)
+{
+    return n * (blockIdx.x * (int64_t)blockDim.x + threadIdx.x + 1) / ((int64_t)gridDim.x * blockDim.x);
+}
+
 template <class... P> struct CudaLaunch {
     Step *s;
     void (*kernel)(P...);
@@ -53,5 +79,21 @@ template <class T, class Combine> __device__ T block_reduce(T x, T unit, Combine
     for (int d = 16; d; d >>= 1) x = combine(x, __shfl_xor_sync(~0u, x, d));
     __syncthreads();
     return x;
+}
+
+/* The sum of n over the block's threads before this one, and over all of them. */
+__device__ inline int64_t block_before(int64_t n, int64_t *all)
+{
+    __shared__ int64_t counts[1024];
+    counts[threadIdx.x] = n;
+    __syncthreads();
+    int64_t before = 0;
+    *all = 0;
+    for (unsigned i = 0; i < blockDim.x; i++) {
+        before += i < threadIdx.x ? counts[i] : 0;
+        *all += counts[i];
+    }
+    __syncthreads();
+    return before;
 }
 #endif

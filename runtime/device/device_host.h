@@ -26,6 +26,25 @@ static inline int64_t block_last(int64_t n)
     return n * (blockIdx.x + 1) / gridDim.x;
 }
 
+static inline int64_t thread_first(int64_t n)
+{
+    return block_first(n);
+}
+static inline int64_t thread_last(int64_t n)
+{
+    return block_last(n);
+}
+
+/* This thread's share of what its block has: all of it. */
+static inline int64_t share_first(int64_t)
+{
+    return 0;
+}
+static inline int64_t share_last(int64_t n)
+{
+    return n;
+}
+
 #define PRAGMA(...) PRAGMA_TEXT(__VA_ARGS__)
 #define PRAGMA_TEXT(...) _Pragma(#__VA_ARGS__)
 #define FOR_EACH(i, n) PRAGMA(omp simd) for (int64_t i = block_first(n); i < block_last(n); i++)
@@ -75,6 +94,12 @@ template <class... P> HostLaunch<P...> launch_of(Step *s, void (*kernel)(P...), 
     return {s, kernel, work};
 }
 
+/* The sum of n over the block's threads before this one, and over all of them. */
+static inline int64_t block_before(int64_t n, int64_t *all)
+{
+    *all = n;
+    return 0;
+}
 template <class T, class Combine> static inline T block_reduce(T x, T, Combine)
 {
     return x;
@@ -91,8 +116,9 @@ template <class T, class Combine> static inline T block_reduce(T x, T, Combine)
     VECTOR float name##f(float, float) noexcept;
 extern "C" {
 VECTOR_1(exp)
-VECTOR_1(expm1) VECTOR_1(log) VECTOR_1(log1p) VECTOR_1(sin) VECTOR_1(cos) VECTOR_1(tan) VECTOR_1(asin) VECTOR_1(acos) VECTOR_1(atan)
-    VECTOR_1(sinh) VECTOR_1(cosh) VECTOR_1(asinh) VECTOR_1(acosh) VECTOR_1(atanh) VECTOR_1(tanh) VECTOR_1(erf) VECTOR_2(pow)
+VECTOR_1(expm1)
+VECTOR_1(log) VECTOR_1(log1p) VECTOR_1(sin) VECTOR_1(cos) VECTOR_1(tan) VECTOR_1(asin) VECTOR_1(acos) VECTOR_1(atan) VECTOR_1(sinh)
+    VECTOR_1(cosh) VECTOR_1(asinh) VECTOR_1(acosh) VECTOR_1(atanh) VECTOR_1(tanh) VECTOR_1(erf) VECTOR_2(pow)
 }
 #endif
 #endif
