@@ -10,7 +10,7 @@ TEST_SUPPORT  := $(patsubst %.c,$(OBJ)/%.o,$(wildcard test/support/*.c))
 RUNTIME_OBJ   := $(patsubst %.c,$(OBJ)/%.o,$(wildcard runtime/controller/*.c runtime/trainer/*.c)) $(OBJ)/runtime/device/memory_host.o
 SCRIPTS       := $(wildcard test/*/*.sh)
 PROGRAMS      := $(addprefix $(TEST_OUT)/,$(UNITS) $(RUNTIME_UNITS)) $(patsubst test/fuzz/%.c,$(TEST_OUT)/%_fuzz,$(wildcard test/fuzz/*.c)) \
-                 $(TEST_OUT)/ir_run $(TEST_OUT)/make_bad_models
+                 $(TEST_OUT)/ir_run $(TEST_OUT)/interpret_golden $(TEST_OUT)/make_bad_models
 JOBS          ?= 2
 
 .PHONY: test tests conformance bench
@@ -45,6 +45,9 @@ $(TEST_OUT)/%_fuzz: $(OBJ)/test/fuzz/%.o $(TEST_SUPPORT) $(LIBRARY)
 $(TEST_OUT)/ir_run: $(OBJ)/test/ir/run.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+$(TEST_OUT)/interpret_golden: $(OBJ)/test/reference/interpret_golden.o $(TEST_SUPPORT) $(LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lcjson -lprotobuf-c -lm
 $(TEST_OUT)/make_bad_models: $(OBJ)/test/error/make_bad_models.o $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
