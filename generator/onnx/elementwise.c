@@ -89,13 +89,27 @@ static void check_pair(Import *im, const OnnxNode *node, const Term *a, const Te
     broadcast_shapes(im, node, a->rank, a->shape, b->rank, b->shape, &rank);
 }
 
+/* x && true is x, stretched over the shape of both; NULL where neither side is true everywhere. */
+static Value *and_alone(Import *im, const OnnxNode *node, Value *x, Value *y)
+{
+    int rank;
+    double truth;
+    Expr **shape = broadcast_shapes(im, node, x->rank, x->shape, y->rank, y->shape, &rank);
+    if (value_is_scalar_constant(x, &truth) && truth != 0) return b_broadcast_to(im->graph, y, rank, shape);
+    if (value_is_scalar_constant(y, &truth) && truth != 0) return b_broadcast_to(im->graph, x, rank, shape);
+    return NULL;
+}
+
 static Term *binary(Import *im, const OnnxNode *node, const BinaryRow *row, Term *a, Term *b)
 {
     Term *known = fold_elements(im, row->is_comparison ? DTYPE_bool : a->dtype, (Term *[]){a, b}, 2, row->fold);
     if (known) return known;
     check_pair(im, node, a, b);
     Value *x = term_value(im, a), *y = term_value(im, b);
-    return term_of_value(im, row->swapped ? b_binary(im->graph, row->kind, y, x) : b_binary(im->graph, row->kind, x, y));
+    Value *only = row->kind == OP_and ? and_alone(im, node, x, y) : NULL;
+    if (only) return term_of_value(im, only);
+    Value *v = row->swapped ? b_binary(im->graph, row->kind, y, x) : b_binary(im->graph, row->kind, x, y);
+    return term_of_value(im, one_for_all(im, v));
 }
 
 /* Names the value for readers where it has one. */

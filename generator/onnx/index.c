@@ -80,6 +80,26 @@ static void narrow_by_table(Import *im, const Value *index, Expr *rows)
     if (expr_is_int(expr_sub(im->symbols, most, symbol), &offset)) symbol_narrow(im->symbols, symbol, 0, n - 1 - offset);
 }
 
+/* Rows start, start + 1, .. of v, or the same row everywhere: a slice, repeated along the other axes of index; its gradient needs
+ * no scatter.  NULL where index is no such range, or may leave the table. */
+static Value *gathered_range(Import *im, Value *v, const Value *index, int axis)
+{
+    Expr *start, *size, *shape[2 * MOST_AXES];
+    int along, n = 0, kept = 0;
+    int64_t axes[MOST_AXES];
+    if (!rises_along(im, index, &along, &start) || !expr_at_least(im->symbols, start, number(im, 0))) return NULL;
+    size = along < 0 ? number(im, 1) : index->shape[along];
+    if (!expr_at_least(im->symbols, v->shape[axis], expr_add(im->symbols, start, size))) return NULL;
+    Value *rows = b_slice_axis(im->graph, v, axis, start, size);
+    if (along < 0) rows = b_squeeze(im->graph, rows, axis);
+    for (int i = 0; i < axis; i++) shape[n++] = v->shape[i];
+    for (int i = 0; i < index->rank; i++) shape[n++] = index->shape[i];
+    for (int i = axis + 1; i < v->rank; i++) shape[n++] = v->shape[i];
+    for (int i = 0; i < v->rank; i++)
+        if (i != axis || along >= 0) axes[kept++] = i < axis ? i : i == axis ? axis + along : i + index->rank - 1;
+    return b_broadcast(im->graph, rows, axes, n, shape);
+}
+
 void import_Gather(Import *im, const OnnxNode *node)
 {
     Term *t = input_term(im, node, 0), *index = input_term(im, node, 1);
@@ -101,7 +121,9 @@ void import_Gather(Import *im, const OnnxNode *node)
         output(im, node, 0, b_reshape(im->graph, gathered_row(im, v, index->content[0], axis), rank, shape));
     else {
         narrow_by_table(im, term_value(im, index), t->shape[axis]);
-        output(im, node, 0, b_gather(im->graph, v, term_value(im, index), axis));
+        Value *range = counts_all(im, term_value(im, index), v->shape[axis]) ? b_reshape(im->graph, v, rank, shape)
+                                                                             : gathered_range(im, v, term_value(im, index), axis);
+        output(im, node, 0, range ? range : b_gather(im->graph, v, term_value(im, index), axis));
     }
 }
 
@@ -287,10 +309,10 @@ void import_GatherND(Import *im, const OnnxNode *node)
     if (gather_nd_content(im, node, data, batch)) return;
     Table t = table_of(im, term_value(im, data), batch + named_axes(im, node, data, batch));
     Value *place = nd_places(im, node, data, batch, &t);
-    if (t.rows->rank == 1 && is_counting(t.rows))
-        output(im, node, 0, b_cast(im->graph, place, data->dtype));
-    else
-        output(im, node, 0, b_gather(im->graph, t.rows, place, 0));
+    Value *repeated = same_everywhere(t.rows), *y = b_gather(im->graph, t.rows, place, 0);
+    if (repeated) y = b_broadcast_to(im->graph, repeated, y->rank, y->shape);
+    if (t.rows->rank == 1 && is_counting(t.rows)) y = b_cast(im->graph, place, data->dtype);
+    output(im, node, 0, y);
 }
 
 /* ---- scatters ---- */

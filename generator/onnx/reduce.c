@@ -159,8 +159,11 @@ void import_Cumulative(Import *im, const OnnxNode *node)
     if (n != 1) import_error(im, node, "%d axes; wanted one", n);
     int axis = normal_axis(im, node, axes[0], t->rank);
     Term *known = cumulative_content(im, t, exclusive, reverse, sum ? fold_add : fold_mul, !sum);
+    double number_;
     if (known)
         output_term(im, node, 0, known);
+    else if (sum && value_is_scalar_constant(term_value(im, t), &number_) && number_ == 0)
+        output_term(im, node, 0, t); /* nothing, summed up */
     else
         output(im, node, 0, b_cumulative(im->graph, sum ? OP_cum_sum : OP_cum_prod, term_value(im, t), axis, exclusive, reverse));
 }

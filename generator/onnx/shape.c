@@ -299,7 +299,7 @@ static void integer_range(Import *im, const OnnxNode *node, Dtype dtype, Expr *s
     }
     Expr *n = max_of(im, zero, expr_ceildiv(s, span, step));
     int64_t count;
-    if (expr_is_int(n, &count) && count <= TERM_CONTENT_MAX) {
+    if (!dtype_is_float(dtype) && expr_is_int(n, &count) && count <= TERM_CONTENT_MAX) {
         Expr **content = NEW_ARRAY(im->arena, Expr *, count + 1);
         for (int64_t i = 0; i < count; i++) content[i] = expr_add(s, start, expr_mul(s, delta, number(im, i)));
         output_content(im, node, 0, dtype, 1, &n, content);
@@ -324,11 +324,7 @@ void import_Range(Import *im, const OnnxNode *node)
         integers = integers && e[i];
         numbers = input_number(im, node, i, &v[i]) && numbers;
     }
-    if (integers && !dtype_is_float(t[0]->dtype)) {
-        integer_range(im, node, t[0]->dtype, e[0], e[1], e[2]);
-        return;
-    }
-    if (integers) { /* floats that are whole: 0 to Cast(size) */
+    if (integers) { /* of floats too, where they are whole: 0 to Cast(size) */
         integer_range(im, node, t[0]->dtype, e[0], e[1], e[2]);
         return;
     }

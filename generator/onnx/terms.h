@@ -93,6 +93,14 @@ bool state_equal(Import *im, Expr *a, Expr *b);
 Expr **broadcast_shapes(Import *im, const OnnxNode *node, int rank_a, Expr *const *a, int rank_b, Expr *const *b, int *rank);
 /* The dim called by a model's dim_param: an expression, or a symbol of exactly that name. */
 Expr *dim_of_text(Symbols *symbols, const char *text);
+/* v, or what it is where it is an integer computation on positions that comes out the same for all elements. */
+Value *one_for_all(Import *im, Value *v);
+/* Whether v is start, start + 1, start + 2, .. along one axis and the same along all others; axis -1: the same everywhere. */
+bool rises_along(Import *im, const Value *v, int *axis, Expr **start);
+/* Whether v is 0, 1, .. count - 1 in row-major order. */
+bool counts_all(Import *im, const Value *v, Expr *count);
+/* The scalar constant that v repeats everywhere; NULL where it is none. */
+Value *same_everywhere(const Value *v);
 /* Index made >= 0: negative ones count from the end of a dim of n. */
 Value *normal_index(Import *im, Value *index, Expr *n);
 /* Certainly >= 0, as can be seen from how it was made. */
