@@ -53,9 +53,8 @@ void import_Dropout(Import *im, const OnnxNode *node)
     bool acting = old || acts(im, node);
     if (im->training && !acting && !(known && ratio == 0))
         report_line(im->report,
-                    "%s does not drop: it was exported for inference. To train with dropout, export the model in training mode "
-                    "(torch.onnx.export(..., training=TrainingMode.TRAINING), after model.train())",
-                    node_label(im->arena, node));
+                    "Dropout nodes do not drop, for the model was exported for inference; to train with dropout, export it in "
+                    "training mode: model.train(), torch.onnx.export(..., training=torch.onnx.TrainingMode.TRAINING)");
     if (!im->training || !acting || (known && ratio == 0)) {
         no_dropout(im, node, x);
         return;
