@@ -22,7 +22,7 @@ test: tests
 
 $(OBJ)/test/%.o: test/%.c $(GEN)/onnx.pb-c.h
 	@mkdir -p $(@D)
-	@echo "  CC       $<"; $(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) $(INCLUDE) -Itest -MMD -c -o $@ $<
+	@echo "  CC       $<"; $(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) $(INCLUDE) -I. -Itest -MMD -c -o $@ $<
 $(OBJ)/runtime/%.o: runtime/%.c
 	@mkdir -p $(@D)
 	@echo "  CC       $<"; $(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) -Iruntime -MMD -c -o $@ $<
