@@ -46,6 +46,7 @@ static Graph *training_program(Compilation *c, LossInfo *loss)
     Graph *g = import(c, true);
     g->name = "train";
     *loss = pass_loss(g, c->options, true), after(c, g, "loss");
+    pass_fold(g), pass_simplify(g); /* what is folded now needs no gradient */
     Value **gradients = pass_gradient(g);
     after(c, g, "gradient");
     pass_optimizer(g, gradients, c->options), after(c, g, "optimizer");
