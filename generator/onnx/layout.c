@@ -120,10 +120,9 @@ static Expr *const *split_sizes(Import *im, const OnnxNode *node, Expr *dim, int
     *n = (int)attr_int(node, "num_outputs", node->n_outputs);
     Expr **sizes = NEW_ARRAY(im->arena, Expr *, *n + 1), *parts = number(im, *n), *left = dim;
     Expr *exact = expr_divide_exactly(s, dim, parts), *each = exact ? exact : expr_ceildiv(s, dim, parts);
+    if (!exact && !attr_has(node, "num_outputs")) exact = divided_evenly(im, dim, parts);
     if (!exact && !attr_has(node, "num_outputs"))
-        import_error(im, node,
-                     "a dim of %s does not split into %d equal parts for certain; give the sizes, or state the dim's divisor",
-                     expr_text(im->arena, dim), *n);
+        import_error(im, node, "a dim of %s does not split into %d equal parts", expr_text(im->arena, dim), *n);
     for (int i = 0; i < *n; i++) {
         sizes[i] = exact ? exact : min_of(im, each, left);
         left = expr_sub(s, left, sizes[i]);
@@ -262,11 +261,9 @@ static int64_t block_size(Import *im, const OnnxNode *node, const Value *x)
 
 static Expr *divided(Import *im, const OnnxNode *node, const Value *x, int axis, int64_t by)
 {
-    Expr *dim = x->shape[axis], *exact = expr_divide_exactly(im->symbols, dim, number(im, by));
-    if (exact) return exact;
-    if (expr_is_int(dim, NULL))
-        import_error(im, node, "axis %d of %s is not divisible by %lld", axis, type_text(im, x), (long long)by);
-    return expr_floordiv(im->symbols, dim, number(im, by));
+    Expr *quotient = divided_evenly(im, x->shape[axis], number(im, by));
+    if (!quotient) import_error(im, node, "axis %d of %s is not divisible by %lld", axis, type_text(im, x), (long long)by);
+    return quotient;
 }
 
 void import_DepthToSpace(Import *im, const OnnxNode *node)

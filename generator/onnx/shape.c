@@ -52,12 +52,11 @@ static Expr *inferred_dim(Import *im, const OnnxNode *node, const Term *t, Expr 
 {
     if (expr_is(known, 0))
         import_error(im, node, "shape %s of %s: -1 beside a dim of 0 can be anything", shape_text(im, want, n), term_text(im, t));
-    Expr *exact = expr_divide_exactly(im->symbols, total, known);
-    if (exact) return exact;
-    if (expr_is_int(total, NULL) && expr_is_int(known, NULL))
+    Expr *dim = divided_evenly(im, total, known);
+    if (!dim)
         import_error(im, node, "%s does not divide into shape %s: %s elements, %s a row", term_text(im, t), shape_text(im, want, n),
                      expr_text(im->arena, total), expr_text(im->arena, known));
-    return expr_floordiv(im->symbols, total, known);
+    return dim;
 }
 
 void import_Reshape(Import *im, const OnnxNode *node)

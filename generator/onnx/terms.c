@@ -63,6 +63,51 @@ bool state_equal(Import *im, Expr *a, Expr *b)
     return state_bounded(im, a, b) || state_bounded(im, b, a) || symbols_equate(im->symbols, a, b, NULL);
 }
 
+/* Drops the symbols that stand in both. */
+static void cancel_common(Import *im, Expr **e, Expr **by)
+{
+    enum { ROOM = 16 };
+    Expr *symbols[ROOM];
+    int n = expr_symbols(im->symbols, *by, symbols, ROOM);
+    for (int i = 0; i < n && i < ROOM; i++) {
+        Expr *a = expr_divide_exactly(im->symbols, *e, symbols[i]), *b = expr_divide_exactly(im->symbols, *by, symbols[i]);
+        if (!a || !b) continue;
+        *e = a;
+        *by = b;
+    }
+}
+
+/* e = k * symbol is to be divisible by n: the symbol then is by n / gcd(k, n). */
+static void state_divisible(Import *im, Expr *e, Expr *by)
+{
+    Expr *symbol;
+    int64_t n, k;
+    if (!expr_is_int(by, &n) || n <= 0 || expr_symbols(im->symbols, e, &symbol, 1) != 1) return;
+    Expr *factor = expr_divide_exactly(im->symbols, e, symbol);
+    if (!factor || !expr_is_int(factor, &k) || k <= 0) return;
+    int64_t a = k, b = n;
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    symbol_divisible(im->symbols, symbol, n / a);
+}
+
+Expr *divided_evenly(Import *im, Expr *e, Expr *by)
+{
+    Symbols *s = im->symbols;
+    if (expr_is(by, 0)) return NULL;
+    Expr *exact = expr_divide_exactly(s, e, by);
+    if (exact) return exact;
+    cancel_common(im, &e, &by);
+    state_divisible(im, e, by);
+    exact = expr_divide_exactly(s, e, by);
+    if (exact) return exact;
+    Expr *quotient = expr_floordiv(s, e, by);
+    return symbols_equate(s, e, expr_mul(s, by, quotient), NULL) ? quotient : NULL;
+}
+
 static Expr *broadcast_dim(Import *im, Expr *a, Expr *b)
 {
     if (expr_is(a, 1) || expr_always_equal(im->symbols, a, b)) return b;

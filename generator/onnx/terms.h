@@ -86,6 +86,9 @@ Dtype import_dtype(Import *im, const OnnxNode *node, int onnx_type, const char *
 /* a + b and so on, where min and max are decided as far as the ranges of symbols allow. */
 Expr *min_of(Import *im, Expr *a, Expr *b);
 Expr *max_of(Import *im, Expr *a, Expr *b);
+/* e / by.  Where that is not certain to leave no rest, the model says so: a symbol is stated to be divisible, or the equation
+ * itself, and run time guards it. NULL where it never divides. */
+Expr *divided_evenly(Import *im, Expr *e, Expr *by);
 Expr *number(Import *im, int64_t value);
 /* States a == b, guarded at run time where it is not certain; false where they are never equal. */
 bool state_equal(Import *im, Expr *a, Expr *b);

@@ -178,6 +178,19 @@ static bool known_constant(Symbols *s, Expr *e, int64_t *value)
     return false;
 }
 
+/* e is a multiple of something that was stated to be 0: batch*(3*(n//3) - n). */
+static bool known_zero(Symbols *s, Expr *e)
+{
+    int64_t value;
+    Expr *rest = e;
+    for (int k = 0; rest->n && k < rest->term[0].mono->degree;) {
+        Expr *quotient = expr_divide_exactly(s, rest, expr_of_atom(s, rest->term[0].mono->atom[k]));
+        k = quotient ? 0 : k + 1;
+        if (quotient) rest = quotient;
+    }
+    return rest != e && rest->n && known_constant(s, rest, &value) && value == 0;
+}
+
 void expr_bounds(Symbols *s, Expr *e, int64_t *low, int64_t *high)
 {
     e = expr_canonical(s, e);
@@ -196,6 +209,7 @@ void expr_bounds(Symbols *s, Expr *e, int64_t *low, int64_t *high)
         }
         round_inwards(s, e, low, high);
         if (e->n && known_constant(s, e, &value)) *low = *high = value;
+        if (s->zeros.n && e->n && *low < *high && known_zero(s, e)) *low = *high = 0;
         e->low = *low;
         e->high = *high;
         e->bounds_at = s->version;
