@@ -1,16 +1,60 @@
 /* Writes the log, each line at once, so that whoever follows it sees the step.  Needs and breaks nothing. */
+#define _POSIX_C_SOURCE 200809L
 #include "log.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "../controller/events.h"
+#include "files.h"
 #include "json.h"
 
-int log_open(Log *log, const char *path, bool append, Fault *fault)
+static int open_as(Log *log, const char *path, const char *mode, Fault *fault)
 {
     *log = (Log){.path = path};
     if (!path) return 0;
-    log->out = fopen(path, append ? "a" : "w");
+    log->out = fopen(path, mode);
     return log->out ? 0 : fault_set(fault, STATUS_USER, "--log %s: cannot be opened: %s", path, strerror(errno));
+}
+
+int log_open(Log *log, const char *path, Fault *fault)
+{
+    return open_as(log, path, "w", fault);
+}
+
+static bool is_before(const char *line, int64_t step)
+{
+    const char *at = strstr(line, "\"step\":");
+    return strchr(line, '\n') && (!at || strtoll(at + 7, NULL, 10) < step);
+}
+
+static int copy_lines_before(FILE *in, FileWriter *writer, int64_t step, Fault *fault)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t length;
+    int status = 0;
+    while (!status && (length = getline(&line, &capacity, in)) > 0)
+        if (is_before(line, step)) status = file_writer_write(writer, line, (size_t)length, fault);
+    free(line);
+    return status;
+}
+
+int log_reopen(Log *log, const char *path, int64_t step, Fault *fault)
+{
+    FileWriter writer = {0};
+    struct stat there;
+    bool a_file = path && !stat(path, &there) && S_ISREG(there.st_mode);
+    FILE *in = a_file ? fopen(path, "r") : NULL;
+    if (in) {
+        int status = file_writer_open(&writer, path, fault);
+        if (!status) status = copy_lines_before(in, &writer, step, fault);
+        if (!status) status = file_writer_commit(&writer, fault);
+        file_writer_abandon(&writer);
+        fclose(in);
+        if (status) return status;
+    }
+    return open_as(log, path, "a", fault);
 }
 
 void log_close(Log *log)

@@ -8,7 +8,9 @@ typedef struct {
     FILE *out; /* NULL: no log */
     const char *path;
 } Log;
-int log_open(Log *log, const char *path, bool append, Fault *fault); /* path NULL: no log */
+int log_open(Log *log, const char *path, Fault *fault); /* path NULL: no log */
+/* Opens to go on at `step`: lines of that step and later, written after the checkpoint, are dropped, as is a line cut short. */
+int log_reopen(Log *log, const char *path, int64_t step, Fault *fault);
 void log_close(Log *log);
 int log_step(Log *log, const Session *session, int64_t step, const StepResult *result, Fault *fault);
 int log_guard(Log *log, const Session *session, const char *event, int64_t step, const Breach *breach, double seconds,

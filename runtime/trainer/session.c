@@ -296,7 +296,7 @@ static int run_program(Session *s, const Program *program, int64_t number, StepR
         result->broke = true;
         return 0;
     }
-    if (error) return device_fault(error, "running a step", fault);
+    if (error) return fault_set(fault, STATUS_FAULT, "running a step: %s", device_error_text(error));
     result->loss = step.loss;
     return 0;
 }

@@ -106,7 +106,7 @@ static int open_training(Training *t)
     if (!status) status = open_session(t);
     if (!status && batch_create(&t->batch, t->model)) status = fault_memory(t->fault);
     if (!status && o->checkpoint) status = checkpoint_folder(o->checkpoint, t->fault);
-    if (!status) status = log_open(&t->log, o->log, o->resume, t->fault);
+    if (!status) status = o->resume ? log_reopen(&t->log, o->log, t->place.step, t->fault) : log_open(&t->log, o->log, t->fault);
     if (!status && o->resume) status = log_event(&t->log, "resume", t->place.step, NULL, t->fault);
     t->gradients_due = o->save_gradients != NULL;
     if (!status && t->gradients_due) status = session_want_gradients(t->session, t->fault);
@@ -182,6 +182,7 @@ static int step(Training *t)
     StepResult result;
     int status = data_batch(&t->data, t->place.step, &t->batch, t->fault);
     if (!status) status = session_run(t->session, t->model->train, &t->batch, &result, t->fault);
+    if (status == STATUS_BUDGET) return stop_with_checkpoint(t); /* found before anything was launched: the weights are whole */
     if (!status) status = result.broke ? set_aside(t, &result) : trained(t, &result);
     if (status) return status;
     t->place.step++;

@@ -322,6 +322,23 @@ static void resumes_bit_for_bit(void **state)
     }
 }
 
+/* A run that was killed has logged more than its last checkpoint knows; going on from there leaves one line a step. */
+static void resumed_logs_have_each_step_once(void **state)
+{
+    (void)state;
+    double whole[200], parts[200];
+    assert_int_equal(trainer("--data @hundred --steps 40 --log @log"), 0);
+    read_losses("log", whole, 200);
+    assert_int_equal(trainer("--data @hundred --steps 10 --checkpoint @killed"), 0);
+    assert_int_equal(trainer("--data @hundred --steps 23 --log @log"), 0);
+    FILE *out = fopen(path("log"), "a");
+    fputs("{\"step\":23,\"loss\":1.2", out); /* cut short */
+    fclose(out);
+    assert_int_equal(trainer("--data @hundred --steps 40 --checkpoint @killed --resume --log @log"), 0);
+    assert_int_equal(read_losses("log", parts, 200), 40);
+    assert_memory_equal(whole, parts, 40 * sizeof *whole);
+}
+
 static void torn_checkpoints_are_refused(void **state)
 {
     (void)state;
@@ -415,7 +432,10 @@ static void faults_of_the_device(void **state)
     setenv("DISC_FAULT", "allocation=3", 1); /* the larger arena of batch 3 */
     assert_int_equal(trainer("--batch-file @six --log @log"), 3);
     assert_true(log_says("log", "\"step\":2,"));
+    setenv("DISC_FAULT", "allocation=3", 1);
+    assert_int_equal(trainer("--batch-file @six --checkpoint @short"), 3);
     unsetenv("DISC_FAULT");
+    assert_int_equal(trainer("--batch-file @six --checkpoint @short --resume"), 0);
 }
 
 static void full_disk_is_told(void **state)
@@ -513,6 +533,7 @@ int main(void)
         cmocka_unit_test(anomalies_are_set_aside),
         cmocka_unit_test(wide_batches_are_planned_again),
         cmocka_unit_test(resumes_bit_for_bit),
+        cmocka_unit_test(resumed_logs_have_each_step_once),
         cmocka_unit_test(torn_checkpoints_are_refused),
         cmocka_unit_test(signals_end_with_a_checkpoint),
         cmocka_unit_test(evaluates),
