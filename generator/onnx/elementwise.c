@@ -424,10 +424,24 @@ static Value *clip_bound(Import *im, const OnnxNode *node, const Value *x, const
     return b_number(im->graph, x->dtype, *known);
 }
 
+/* Clip of sizes that are known. */
+static Term *clip_content(Import *im, const OnnxNode *node)
+{
+    Term *t = input_term(im, node, 0);
+    if (has_input(node, 1) && t) t = fold_elements(im, t->dtype, (Term *[]){t, input_term(im, node, 1)}, 2, fold_max);
+    if (has_input(node, 2) && t) t = fold_elements(im, t->dtype, (Term *[]){t, input_term(im, node, 2)}, 2, fold_min);
+    return t && t->content && (has_input(node, 1) || has_input(node, 2)) ? t : NULL;
+}
+
 /* PyTorch's clamp, whose gradient is 1 at the bounds themselves; with bounds 0 and 6 its relu6, where it is 0. */
 void import_Clip(Import *im, const OnnxNode *node)
 {
     Graph *g = im->graph;
+    Term *known = clip_content(im, node);
+    if (known) {
+        output_term(im, node, 0, known);
+        return;
+    }
     Value *x = input(im, node, 0), *y = x;
     double from, to;
     Value *low = clip_bound(im, node, x, "min", 1, &from), *high = clip_bound(im, node, x, "max", 2, &to);

@@ -376,6 +376,8 @@ static void import_model_input(Import *im, const OnnxValueInfo *info)
     if (!info->has_shape)
         error_exit("%s: %s has no shape; wanted one, at least its rank: give it when exporting, or set it with onnx.helper",
                    im->model->path, what);
+    if (info->rank > MOST_AXES / 4)
+        error_exit("%s: %s has rank %d; wanted at most %d", im->model->path, what, info->rank, MOST_AXES / 4);
     Dtype dtype = import_dtype(im, NULL, info->elem_type, what);
     Expr **shape = NEW_ARRAY(im->arena, Expr *, info->rank + 1);
     for (int i = 0; i < info->rank; i++) {

@@ -326,6 +326,15 @@ static const char *scatter_mode(Import *im, const OnnxNode *node)
     import_error(im, node, "reduction is \"%s\"; wanted none, add, mul, max or min", reduction);
 }
 
+/* Axes first, first + 1, .. of updates are dims. */
+static void check_updates(Import *im, const OnnxNode *node, const Value *updates, int first, Expr *const *dims, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!state_equal(im, updates->shape[first + i], dims[i]))
+            import_error(im, node, "updates %s: axis %d is %s; wanted %s, to fit the indices and the data", type_text(im, updates),
+                         first + i, expr_text(im->arena, updates->shape[first + i]), expr_text(im->arena, dims[i]));
+}
+
 static Value *scatter_updates(Import *im, const OnnxNode *node, const Term *data)
 {
     Value *updates = input(im, node, 2);
@@ -342,6 +351,7 @@ void import_ScatterElements(Import *im, const OnnxNode *node)
     Value *place = elements_index(im, node, data, axis), *updates = scatter_updates(im, node, data), *base = term_value(im, data);
     if (updates->rank != place->rank)
         import_error(im, node, "updates %s for indices of rank %d: wanted the same shape", type_text(im, updates), place->rank);
+    check_updates(im, node, updates, 0, place->shape, place->rank);
     Value *v = b_scatter(g, flat(im, base), flat(im, place), flat(im, updates), 0, scatter_mode(im, node));
     output(im, node, 0, b_reshape(g, v, base->rank, base->shape));
 }
@@ -358,6 +368,8 @@ void import_ScatterND(Import *im, const OnnxNode *node)
     if (updates->rank != place->rank + data->rank - k)
         import_error(im, node, "updates %s do not fit: data is %s, indices name %d of its axes", type_text(im, updates),
                      term_text(im, data), k);
+    check_updates(im, node, updates, 0, place->shape, place->rank);
+    check_updates(im, node, updates, place->rank, base->shape + k, base->rank - k);
     Expr *rows[MOST_AXES];
     rows[0] = expr_product(im->symbols, base->shape, k);
     for (int i = k; i < base->rank; i++) rows[i - k + 1] = base->shape[i];
@@ -411,10 +423,36 @@ static const char *late_hint(const OnnxNode *node)
     return node->outputs[0];
 }
 
+/* NonZero of known elements; false where they are not. */
+static bool nonzero_content(Import *im, const OnnxNode *node, const Term *t)
+{
+    int64_t n = term_count(t), dims[MOST_AXES], stride[MOST_AXES], found = 0,
+            *known = NEW_ARRAY(im->arena, int64_t, (n > 0 ? n : 0) + 1);
+    if (!t->content || !all_ints(t->content, (int)n, known)) return false;
+    term_dims(t, dims);
+    row_major(dims, t->rank, stride);
+    for (int64_t i = 0; i < n; i++) found += known[i] != 0;
+    if (found * t->rank > TERM_CONTENT_MAX) return false;
+    Expr **content = NEW_ARRAY(im->arena, Expr *, found * t->rank + 1), *shape[] = {number(im, t->rank), number(im, found)};
+    for (int a = 0; a < t->rank; a++)
+        for (int64_t i = 0, at = 0; i < n; i++)
+            if (known[i]) content[a * found + at++] = number(im, i / stride[a] % dims[a]);
+    output_content(im, node, 0, DTYPE_i64, 2, shape, content);
+    return true;
+}
+
 void import_NonZero(Import *im, const OnnxNode *node)
 {
     Term *t = input_term(im, node, 0);
+    double everywhere;
     if (t->rank == 0) t = reshape_term(im, t, 1, (Expr *[]){number(im, 1)});
+    if (nonzero_content(im, node, t)) return;
+    if (t->rank == 1 && value_is_scalar_constant(term_value(im, t), &everywhere) &&
+        everywhere != 0) { /* ones(n): how old exporters count */
+        Expr *row[] = {number(im, 1), t->shape[0]};
+        output(im, node, 0, b_reshape(im->graph, b_iota(im->graph, DTYPE_i64, 0, 1, t->shape), 2, row));
+        return;
+    }
     output(im, node, 0, b_nonzero(im->graph, term_value(im, t), late_hint(node)));
 }
 
