@@ -212,7 +212,7 @@ void import_MelWeightMatrix(Import *im, const OnnxNode *node)
     void *data = arena_alloc(im->arena, (size_t)(bins * mels * dtype_bytes(dtype)) + 8);
     for (int64_t m = 0; m < mels; m++) {
         int64_t from = edge[m], peak = edge[m + 1], to = edge[m + 2];
-        for (int64_t b = from; b < peak && b < bins; b++)
+        for (int64_t b = from; b <= peak && peak > from && b < bins; b++)
             element_write(dtype, data, b * mels + m, (double)(b - from) / (double)(peak - from));
         if (peak == from && peak < bins) element_write(dtype, data, peak * mels + m, 1);
         for (int64_t b = peak; b < to && b < bins; b++)
