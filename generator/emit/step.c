@@ -374,7 +374,7 @@ const char *model_cu(const Project *project, const Layout *layout, Program *cons
 {
     Buf out = {.arena = layout->arena};
     head(&out, project, layout, programs, n);
-    buf_put(&out, "#include \"model.h\"\n#include \"runtime/device/device.h\"\n#include \"runtime/device/blas.h\"\n#include "
+    buf_put(&out, "#include \"model.h\"\n#include \"runtime/device/device.h\"\n#include \"runtime/device/pool.h\"\n#include "
                   "\"runtime/controller/step.h\"\n\n");
     buf_put(&out, kernels);
     for (int i = 0; i < n; i++) {

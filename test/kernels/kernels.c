@@ -224,7 +224,7 @@ int main(int argc, char **argv)
         }
     }
     fprintf(source,
-            "#include \"device/device.h\"\n#include \"device/blas.h\"\n#include \"harness.h\"\n\n%s%sint main(int argc, char "
+            "#include \"device/device.h\"\n#include \"device/conv.h\"\n#include \"device/pool.h\"\n#include \"harness.h\"\n\n%s%sint main(int argc, char "
             "**argv)\n{\n",
             kernels_text(kernels), buf_text(&runs));
     fprintf(source,
