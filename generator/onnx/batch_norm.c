@@ -97,12 +97,6 @@ void import_BatchNormalization(Import *im, const OnnxNode *node)
     }
     bool trains =
         im->training && (im->batch_norm == BATCH_NORM_TRAIN || (im->batch_norm == BATCH_NORM_AS_EXPORTED && exported_training));
-    if (im->training && !exported_training && im->batch_norm == BATCH_NORM_AS_EXPORTED)
-        report_line(
-            im->report,
-            "%s was exported for inference: its running statistics stay as they are. --batch-norm train trains it; to export a "
-            "model for training: torch.onnx.export(..., training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)",
-            node_label(im->arena, node));
     if (trains)
         with_batch_statistics(im, node, &b, true);
     else

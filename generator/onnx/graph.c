@@ -223,6 +223,15 @@ static const char **names_build(Reader *r, char *const *names, size_t n, const C
     return out;
 }
 
+static void metadata_build(Reader *r, OnnxNode *node, const Onnx__NodeProto *proto)
+{
+    OnnxMetadata *out = NEW_ARRAY(r->arena, OnnxMetadata, proto->n_metadata_props);
+    for (size_t i = 0; i < proto->n_metadata_props; i++)
+        out[i] = (OnnxMetadata){text_or_empty(proto->metadata_props[i]->key), text_or_empty(proto->metadata_props[i]->value)};
+    node->metadata = out;
+    node->n_metadata = (int)proto->n_metadata_props;
+}
+
 static OnnxNode *node_build(Reader *r, const Onnx__NodeProto *proto, int index, const Call *call, const Opsets *opsets)
 {
     if (++r->n_nodes > NODES_MAX)
@@ -239,6 +248,7 @@ static OnnxNode *node_build(Reader *r, const Onnx__NodeProto *proto, int index, 
     node->n_inputs = (int)proto->n_input;
     node->n_outputs = (int)proto->n_output;
     node->index = call ? call->index : index;
+    metadata_build(r, node, proto);
     node->attributes = NEW_ARRAY(r->arena, OnnxAttribute, proto->n_attribute);
     for (size_t i = 0; i < proto->n_attribute; i++) {
         const OnnxAttribute *a = attribute_build(r, node, proto->attribute[i], call, opsets);

@@ -65,6 +65,13 @@ const char *node_label(Arena *arena, const OnnxNode *node)
     return arena_text(arena, "\"%s\" (%s, node %d)", name, node->op_type, node->index);
 }
 
+const char *node_metadata(const OnnxNode *node, const char *key)
+{
+    for (int i = 0; i < node->n_metadata; i++)
+        if (!strcmp(node->metadata[i].key, key)) return node->metadata[i].value;
+    return NULL;
+}
+
 OnnxTensor *graph_initializer(const OnnxGraph *graph, const char *name)
 {
     return map_get(graph->initializer_of, name);

@@ -127,6 +127,10 @@ typedef struct OnnxAttribute {
     OnnxGraph *const *graphs;
 } OnnxAttribute;
 
+typedef struct OnnxMetadata {
+    const char *key, *value;
+} OnnxMetadata;
+
 typedef struct OnnxNode {
     const char *name; /* "" where the file gives none; inlined nodes: "CALL/NODE" */
     const char *op_type, *domain, *overload;
@@ -135,6 +139,8 @@ typedef struct OnnxNode {
     int n_inputs, n_outputs;
     OnnxAttribute *attributes;
     int n_attributes;
+    const OnnxMetadata *metadata; /* what the exporter says of its origin */
+    int n_metadata;
     int index; /* place in its graph of the file, from 0; of the call for inlined nodes */
 } OnnxNode;
 
@@ -171,9 +177,7 @@ typedef struct OnnxModel {
     OnnxOpset *opsets;    /* each domain once, its highest import */
     int n_opsets;
     OnnxGraph *graph;
-    struct {
-        const char *key, *value;
-    } * metadata;
+    OnnxMetadata *metadata;
     int n_metadata;
 } OnnxModel;
 
@@ -189,6 +193,9 @@ OnnxTensor *onnx_read_tensor(Arena *arena, const char *path);
 const char *node_label(Arena *arena, const OnnxNode *node);
 
 OnnxTensor *graph_initializer(const OnnxGraph *graph, const char *name); /* NULL */
+
+/* The value that an exporter left under key; NULL where it left none. */
+const char *node_metadata(const OnnxNode *node, const char *key);
 
 /* Attributes of a node.  attr_get: NULL where absent.  The others: the default, or NULL and *n = 0, where absent; an attribute of
  * another type is the user's error, naming the node. */

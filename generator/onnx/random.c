@@ -51,10 +51,6 @@ void import_Dropout(Import *im, const OnnxNode *node)
     bool known = old || !has_input(node, 1) || input_number(im, node, 1, &ratio);
     if (known && (ratio < 0 || ratio > 1)) import_error(im, node, "ratio is %g; wanted 0 to 1", ratio);
     bool acting = old || acts(im, node);
-    if (im->training && !acting && !(known && ratio == 0))
-        report_line(im->report,
-                    "Dropout nodes do not drop, for the model was exported for inference; to train with dropout, export it in "
-                    "training mode: model.train(), torch.onnx.export(..., training=torch.onnx.TrainingMode.TRAINING)");
     if (!im->training || !acting || (known && ratio == 0)) {
         no_dropout(im, node, x);
         return;

@@ -2,8 +2,9 @@
  *
  * Needs: a model as onnx_read leaves it.  Changes nothing in it but names of subgraphs' constants that two graphs share.
  *
- * A weight operand of MatMul, Conv, LSTM… trains.  A vector added or multiplied trains when the other operand comes from something
- * learned, so that a normalisation of raw inputs, or rotary tables made of positions, stay as they are. */
+ * A weight operand of MatMul, Conv, LSTM… trains, also where arithmetic on constants alone makes it (a weight norm's v and g).  A
+ * vector added or multiplied trains when the other operand comes from something learned, so that a normalisation of raw inputs, or
+ * rotary tables made of positions, stay as they are. */
 #include "passes/roles.h"
 #include "support/diag.h"
 #include <ctype.h>
@@ -12,7 +13,8 @@
 
 /* What a value of the model comes from. */
 typedef enum {
-    FROM_NOTHING = 0, /* shapes, positions, masks, constants: nothing float of the batch */
+    FROM_NOTHING = 0, /* shapes, positions, constants: nothing of the batch's elements */
+    FROM_INTEGERS,    /* an integer or bool input: pixels, time steps, positions, masks */
     FROM_DATA,        /* a float input, nothing learned yet */
     FROM_SPECTRUM,    /* a fixed filter bank over raw data: what STFT layers make */
     FROM_LEARNED      /* a weight has worked on it */
@@ -23,6 +25,10 @@ typedef struct Roles {
     Map *candidates; /* name -> Candidate */
     Map *readers;    /* name -> Readers */
     Map *sources;    /* name -> (void *)Source */
+    Map *makers;     /* name -> OnnxNode */
+    Map *constants;  /* names of what constants alone make */
+    const OnnxGraph *main;
+    Source outer; /* of what enters the body being read */
     Candidates *list;
 } Roles;
 typedef struct Reader {
@@ -44,18 +50,6 @@ static bool is_one_of(const char *name, const char *const *list)
     return false;
 }
 
-bool name_is_generated(const char *name)
-{
-    if (strstr(name, "::") || strstr(name, "Constant") || strstr(name, "/")) return true;
-    const char *p = name;
-    if (!strncmp(p, "val_", 4) || !strncmp(p, "_val_", 5) || !strncmp(p, "const_", 6))
-        p = strchr(p + 1, '_') + 1;
-    else if (!strncmp(p, "auto_", 5) || !strncmp(p, "tensor_", 7))
-        return true;
-    while (isdigit((unsigned char)*p)) p++;
-    return !*p; /* nothing but digits left */
-}
-
 /* ---- collecting ---- */
 static Candidate *add_candidate(Roles *r, OnnxGraph *graph, OnnxTensor *tensor, const char *name, OnnxNode *node)
 {
@@ -64,14 +58,6 @@ static Candidate *add_candidate(Roles *r, OnnxGraph *graph, OnnxTensor *tensor, 
     map_set(r->candidates, name, c);
     vec_push(r->arena, r->list, c);
     return c;
-}
-
-static bool all_equal(const OnnxTensor *t)
-{
-    const size_t size = (size_t)onnx_type_bytes(t->type);
-    const char *data = t->data;
-    if (!data || t->count < 1) return false;
-    return t->bytes == size || !memcmp(data, data + size, t->bytes - size);
 }
 
 static void each_subgraph(OnnxNode *node, void (*visit)(Roles *r, OnnxGraph *graph), Roles *r)
@@ -145,12 +131,47 @@ static void index_readers(Roles *r, OnnxGraph *graph)
     }
 }
 
-static bool passes_through(const OnnxNode *node, int input)
+static bool is_view(const OnnxNode *node)
 {
-    static const char *const views[] = {"Identity", "Transpose",      "Reshape",          "Squeeze", "Unsqueeze",
-                                        "Cast",     "CastLike",       "Flatten",          "Slice",   "Split",
-                                        "Expand",   "QuantizeLinear", "DequantizeLinear", NULL};
-    return input == 0 && !node->domain[0] && is_one_of(node->op_type, views);
+    static const char *const views[] = {
+        "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast",           "CastLike",         "Flatten", "Slice",
+        "Split",    "Expand",    "Tile",    "Pad",     "Concat",    "QuantizeLinear", "DequantizeLinear", NULL};
+    return !node->domain[0] && is_one_of(node->op_type, views);
+}
+
+/* Arithmetic that makes a weight of weights: weight norms, standardised weights, equalised learning rates, low-rank factors. */
+static bool is_weight_arithmetic(const OnnxNode *node)
+{
+    static const char *const arithmetic[] = {
+        "Add",        "Sub", "Mul",       "Div",        "Neg",       "Sqrt",     "Pow",
+        "Reciprocal", "Abs", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceL2", "ReduceSumSquare",
+        "Clip",       "Max", "Sum",       "Tanh",       "Sigmoid",   "Softplus", "LayerNormalization",
+        NULL};
+    return !node->domain[0] && is_one_of(node->op_type, arithmetic);
+}
+
+static bool is_constant(const Roles *r, const char *name)
+{
+    return !name[0] || map_has(r->constants, name);
+}
+
+/* Whether the constant c lives on in what node makes of it, for the nodes behind. */
+static bool passes_through(const Roles *r, const Candidate *c, const OnnxNode *node, int input)
+{
+    const bool number = c->tensor->count == 1 && name_is_generated(c->name);
+    if (is_view(node)) /* the others of a Concat may be data: then it is a class token */
+        return strcmp(node->op_type, "Concat") ? input == 0 : is_constant(r, node->outputs[0]) && !number;
+    if (!is_weight_arithmetic(node) || !is_constant(r, node->outputs[0]) || number || elements_are_mask(c->tensor)) return false;
+    return strcmp(node->op_type, "LayerNormalization") || input == 0;
+}
+
+static bool has_use(const Candidate *c, const Use *use)
+{
+    for (int i = 0; i < c->uses.n; i++)
+        if (c->uses.at[i].node == use->node && c->uses.at[i].input == use->input && c->uses.at[i].taker == use->taker &&
+            c->uses.at[i].taker_input == use->taker_input)
+            return true;
+    return false;
 }
 
 static void follow(Roles *r, Candidate *c, const char *name, const Use *through, int depth)
@@ -158,12 +179,13 @@ static void follow(Roles *r, Candidate *c, const char *name, const Use *through,
     const Readers *list = map_get(r->readers, name);
     for (int i = 0; list && i < list->n; i++) {
         const Reader *reader = &list->at[i];
-        Use use = through ? *through : (Use){.taker = reader->node, .taker_input = reader->input, .graph = reader->graph};
+        const bool first = !through || !strcmp(through->taker->op_type, "Identity");
+        Use use = first ? (Use){.taker = reader->node, .taker_input = reader->input, .graph = reader->graph} : *through;
         use.node = reader->node, use.input = reader->input;
-        if (passes_through(reader->node, reader->input) && depth < 16) {
-            use.expanded |= !strcmp(reader->node->op_type, "Expand");
+        if (passes_through(r, c, reader->node, reader->input) && depth < 16) {
+            use.computed |= !is_view(reader->node);
             for (int k = 0; k < reader->node->n_outputs; k++) follow(r, c, reader->node->outputs[k], &use, depth + 1);
-        } else
+        } else if (!has_use(c, &use))
             vec_push(r->arena, &c->uses, use);
     }
 }
@@ -179,15 +201,16 @@ static bool leads_to_square(const Roles *r, const char *name, int depth)
     const Readers *list = map_get(r->readers, name);
     for (int i = 0; list && i < list->n; i++) {
         const OnnxNode *node = list->at[i].node;
-        static const char *const moves[] = {"Slice", "Split", "Identity", "Transpose", "Unsqueeze", "Squeeze", "Reshape", NULL};
+        static const char *const moves[] = {"Slice",   "Split",   "Identity", "Transpose", "Unsqueeze",
+                                            "Squeeze", "Reshape", "Cast",     NULL};
         if (!strcmp(node->op_type, "Pow") && list->at[i].input == 0) {
             const Candidate *exponent = map_get(r->candidates, node->inputs[1]);
-            if (exponent && exponent->tensor->count == 1 && exponent->tensor->type == ONNX_FLOAT &&
+            if (exponent && exponent->tensor->count == 1 && exponent->tensor->type == ONNX_FLOAT && exponent->tensor->data &&
                 *(const float *)exponent->tensor->data == 2)
                 return true;
         }
         if (!strcmp(node->op_type, "Mul") && node->n_inputs == 2 && !strcmp(node->inputs[0], node->inputs[1])) return true;
-        if (is_one_of(node->op_type, moves) && depth < 6)
+        if (is_one_of(node->op_type, moves) && depth < 12)
             for (int k = 0; k < node->n_outputs; k++)
                 if (leads_to_square(r, node->outputs[k], depth + 1)) return true;
     }
@@ -197,21 +220,15 @@ static bool leads_to_square(const Roles *r, const char *name, int depth)
 /* An STFT written as a convolution: no bias, straight on raw data, its results squared (and added) at once. */
 static bool is_fourier_basis(const Roles *r, const OnnxNode *node)
 {
-    return !strcmp(node->op_type, "Conv") && node->n_inputs == 2 && source_of(r, node->inputs[0]) == FROM_DATA &&
-           leads_to_square(r, node->outputs[0], 0);
+    if (strcmp(node->op_type, "Conv") || node->n_inputs != 2) return false;
+    const Source x = source_of(r, node->inputs[0]);
+    return (x == FROM_DATA || x == FROM_INTEGERS) && leads_to_square(r, node->outputs[0], 0);
 }
 
-/* Mel filters: a matrix of nothing negative, mostly zeros, behind a spectrum. */
+/* Mel filters behind a spectrum. */
 static bool is_filter_bank(const Roles *r, const Candidate *c, const OnnxNode *node)
 {
-    if (source_of(r, node->inputs[0]) != FROM_SPECTRUM || c->tensor->type != ONNX_FLOAT || !c->tensor->data) return false;
-    const float *x = c->tensor->data;
-    int64_t zeros = 0;
-    for (int64_t i = 0; i < c->tensor->count; i++) {
-        if (x[i] < 0) return false;
-        zeros += x[i] == 0;
-    }
-    return 2 * zeros > c->tensor->count;
+    return source_of(r, node->inputs[0]) == FROM_SPECTRUM && elements_are_filters(c->tensor);
 }
 
 static const char *const weighted[] = {"MatMul",      "Gemm",      "Conv",   "ConvTranspose", "LSTM",       "GRU",       "RNN",
@@ -226,18 +243,41 @@ static const char *const norms[] = {"BatchNormalization",
                                     "SkipSimplifiedLayerNormalization",
                                     NULL};
 
+static const Candidate *behind_views(const Roles *r, const char *name)
+{
+    for (int depth = 0; depth < 8; depth++) {
+        const Candidate *c = map_get(r->candidates, name);
+        const OnnxNode *maker = map_get(r->makers, name);
+        if (c || !maker || !is_view(maker)) return c;
+        name = maker->inputs[0];
+    }
+    return NULL;
+}
+
 static bool has_candidate_weight(const Roles *r, const OnnxNode *node)
 {
-    for (int k = 0; k < node->n_inputs; k++) {
-        const char *name = node->inputs[k];
-        for (int depth = 0; depth < 8; depth++) {
-            if (map_has(r->candidates, name)) return true;
-            const OnnxNode *maker = map_get(r->sources, arena_text(r->arena, "maker:%s", name));
-            if (!maker || !passes_through(maker, 0)) break;
-            name = maker->inputs[0];
-        }
-    }
+    for (int k = 0; k < node->n_inputs; k++)
+        if (node->inputs[k][0] && (behind_views(r, node->inputs[k]) || map_has(r->constants, node->inputs[k]))) return true;
     return false;
+}
+
+static bool vector_like(const OnnxTensor *t)
+{
+    int wide = 0;
+    for (int i = 0; i < t->rank; i++) wide += t->dims[i] > 1;
+    return wide == 1;
+}
+
+/* A product of two constants, both matrices: learned queries times a weight, low-rank factors.  A vector times positions is no such
+ * thing: those are the angles of sines. */
+static bool is_product_of_weights(const Roles *r, const OnnxNode *node)
+{
+    if (node->n_inputs < 2 || !is_one_of(node->op_type, weighted)) return false;
+    for (int k = 0; k < 2; k++) {
+        const Candidate *c = behind_views(r, node->inputs[k]);
+        if (c ? c->tensor->count < 2 || vector_like(c->tensor) : !map_has(r->constants, node->inputs[k])) return false;
+    }
+    return true;
 }
 
 static Source source_after(Roles *r, const OnnxNode *node)
@@ -250,50 +290,64 @@ static Source source_after(Roles *r, const OnnxNode *node)
         if (source_of(r, node->inputs[k]) > most) most = source_of(r, node->inputs[k]);
     if (!strcmp(node->op_type, "STFT") || !strcmp(node->op_type, "DFT")) return FROM_SPECTRUM;
     if (is_fourier_basis(r, node)) return FROM_SPECTRUM;
-    if ((!strcmp(node->op_type, "Gather") || !strcmp(node->op_type, "GatherND")) && has_candidate_weight(r, node)) {
-        const Candidate *table = map_get(r->candidates, node->inputs[0]);
-        return table && table->tensor->rank < 2 ? most : FROM_LEARNED;
+    if (!strncmp(node->op_type, "Gather", 6) && node->n_inputs > 1) {
+        const Candidate *table = behind_views(r, node->inputs[0]);
+        const bool learned = table && table->tensor->rank > 1 && !elements_are_sines(table->tensor);
+        return learned ? FROM_LEARNED : most;
     }
+    if (is_product_of_weights(r, node)) return FROM_LEARNED;
     if (most == FROM_NOTHING) return FROM_NOTHING;
     if (!strcmp(node->op_type, "MatMul") && node->n_inputs == 2) {
         const Candidate *c = map_get(r->candidates, node->inputs[1]);
         if (c && is_filter_bank(r, c, node)) return FROM_SPECTRUM;
+        if (c && most == FROM_INTEGERS && vector_like(c->tensor)) return most;
     }
     if ((is_one_of(node->op_type, weighted) || is_one_of(node->op_type, norms)) && has_candidate_weight(r, node))
         return FROM_LEARNED;
     return most;
 }
 
+static bool constants_alone(const Roles *r, const OnnxNode *node)
+{
+    if (!strcmp(node->op_type, "Constant")) return true;
+    if (!is_view(node) && !is_weight_arithmetic(node)) return false;
+    const bool all = !is_view(node) || !strcmp(node->op_type, "Concat");
+    for (int k = 0; k < (all ? node->n_inputs : 1); k++) /* of a view, the shape may be anything */
+        if (!is_constant(r, node->inputs[k])) return false;
+    return node->n_inputs > 0;
+}
+
 static void find_sources(Roles *r, OnnxGraph *graph)
 {
-    for (int i = 0; i < graph->n_inputs; i++)
-        if (is_float(graph->inputs[i].elem_type) && !graph->inputs[i].is_initializer)
-            map_set(r->sources, graph->inputs[i].name, (void *)(intptr_t)FROM_DATA);
+    const Source outer = r->outer;
+    for (int i = 0; i < graph->n_inputs; i++) {
+        const OnnxValueInfo *input = &graph->inputs[i];
+        Source kind = graph == r->main ? FROM_INTEGERS : FROM_NOTHING; /* of a loop's body: the number of the iteration */
+        if (is_float(input->elem_type) || !input->elem_type) kind = outer > FROM_DATA ? outer : FROM_DATA;
+        if (!input->is_initializer) map_set(r->sources, input->name, (void *)(intptr_t)kind);
+    }
+    for (int i = 0; i < graph->n_initializers; i++) map_set(r->constants, graph->initializers[i]->name, graph);
     for (int i = 0; i < graph->n_nodes; i++) {
         OnnxNode *node = graph->nodes[i];
-        Source most = source_after(r, node);
+        Source most = r->outer = source_after(r, node);
         each_subgraph(node, find_sources, r);
+        r->outer = outer;
         for (int k = 0; k < node->n_attributes; k++) /* an If is as learned as what its branches give */
             for (int o = 0; node->attributes[k].g && o < node->attributes[k].g->n_outputs; o++) {
                 Source inner = source_of(r, node->attributes[k].g->outputs[o].name);
                 if (inner > most) most = inner;
             }
+        const bool constant = constants_alone(r, node);
         for (int k = 0; k < node->n_outputs; k++) {
             if (!node->outputs[k][0]) continue;
             map_set(r->sources, node->outputs[k], (void *)(intptr_t)most);
-            map_set(r->sources, arena_text(r->arena, "maker:%s", node->outputs[k]), node);
+            map_set(r->makers, node->outputs[k], node);
+            if (constant) map_set(r->constants, node->outputs[k], node);
         }
     }
 }
 
 /* ---- roles ---- */
-static bool vector_like(const OnnxTensor *t)
-{
-    int wide = 0;
-    for (int i = 0; i < t->rank; i++) wide += t->dims[i] > 1;
-    return wide == 1;
-}
-
 static const char *node_name(const OnnxNode *node)
 {
     return node->name[0] ? node->name : node->n_outputs ? node->outputs[0] : node->op_type;
@@ -309,29 +363,56 @@ typedef struct Verdict {
     const char *reason, *init;
 } Verdict;
 
+static Verdict frozen_as(const char *reason, const char *init)
+{
+    return (Verdict){false, false, reason, init};
+}
+
+static Verdict verdict_recurrent(Roles *r, const Candidate *c, const Use *use)
+{
+    const OnnxNode *node = use->node;
+    if (use->input == 1 || use->input == 2) return (Verdict){true, false, role_text(r, "weight", node), "matrix"};
+    if (use->input == 3) return (Verdict){true, false, role_text(r, "bias", node), "bias"};
+    if (use->input == 7) return (Verdict){true, false, role_text(r, "peephole", node), "bias"};
+    if (use->input > 4 && c->tensor->count > 1 && !name_is_generated(c->name) && !c->constant_filled)
+        return (Verdict){true, false, role_text(r, "learned initial state", node), "bias"};
+    return frozen_as(role_text(r, "initial state or length", node), "bias");
+}
+
+/* ONNX's Attention takes queries, keys, values, then a mask; the one of com.microsoft data, a weight, a bias, then a mask. */
+static Verdict verdict_attention(Roles *r, const Use *use)
+{
+    const OnnxNode *node = use->node;
+    const bool own = !node->domain[0];
+    if (use->input == 2 && !own) return (Verdict){true, false, role_text(r, "bias", node), "bias"};
+    if (own ? use->input < 3 : use->input == 1)
+        return (Verdict){true, false, role_text(r, own ? "learned queries, keys or values" : "weight", node), "matrix"};
+    return frozen_as(role_text(r, "mask or past", node), "matrix");
+}
+
+/* The other of the first two operands. */
+static const char *partner(const Use *use)
+{
+    return use->input < 2 && use->node->n_inputs > 1 ? use->node->inputs[1 - use->input] : use->node->inputs[0];
+}
+
 static Verdict verdict_weighted(Roles *r, const Candidate *c, const Use *use)
 {
     const OnnxNode *node = use->node;
-    const bool recurrent = !strcmp(node->op_type, "LSTM") || !strcmp(node->op_type, "GRU") || !strcmp(node->op_type, "RNN");
-    if (recurrent) {
-        if (use->input == 1 || use->input == 2) return (Verdict){true, false, role_text(r, "weight", node), "matrix"};
-        if (use->input == 3) return (Verdict){true, false, role_text(r, "bias", node), "bias"};
-        if (use->input == 7) return (Verdict){true, false, role_text(r, "peephole", node), "bias"};
-        return (Verdict){false, false, role_text(r, "initial state or length", node), "bias"};
-    }
-    if (is_fourier_basis(r, node))
-        return (Verdict){false, false, role_text(r, "Fourier basis over raw data: weight", node), "matrix"};
+    if (!strcmp(node->op_type, "LSTM") || !strcmp(node->op_type, "GRU") || !strcmp(node->op_type, "RNN"))
+        return verdict_recurrent(r, c, use);
+    if (!strcmp(node->op_type, "Attention")) return verdict_attention(r, use);
+    if (is_fourier_basis(r, node)) return frozen_as(role_text(r, "Fourier basis over raw data: weight", node), "matrix");
     const bool bias =
         (use->input == 2 && strcmp(node->op_type, "Einsum")) || (!strcmp(node->op_type, "DeformConv") && use->input == 3);
     if (bias) return (Verdict){true, false, role_text(r, "bias", node), "bias"};
-    if (!strncmp(node->op_type, "Conv", 4) && use->input == 0) return (Verdict){false, false, role_text(r, "data", node), "matrix"};
-    for (int k = 0; k < 2 && k < node->n_inputs; k++)
-        if (k != use->input && source_of(r, node->inputs[k]) == FROM_NOTHING)
-            return (Verdict){false, false, role_text(r, "multiplied with positions or masks, not with data: operand", node),
-                             "matrix"};
+    if (!strncmp(node->op_type, "Conv", 4) && use->input == 0) return frozen_as(role_text(r, "data", node), "matrix");
+    const Source other = source_of(r, partner(use));
+    if ((other == FROM_NOTHING && !is_product_of_weights(r, node)) || (other == FROM_INTEGERS && vector_like(c->tensor)))
+        return frozen_as(role_text(r, "multiplied with positions or masks, not with data: operand", node), "matrix");
     if (use->input == 1 && is_filter_bank(r, c, node))
-        return (Verdict){false, false, role_text(r, "filter bank behind a spectrum: matrix", node), "matrix"};
-    return (Verdict){true, false, role_text(r, "weight", node), "matrix"};
+        return frozen_as(role_text(r, "filter bank behind a spectrum: matrix", node), "matrix");
+    return (Verdict){true, false, role_text(r, use->computed ? "part of the weight" : "weight", node), "matrix"};
 }
 
 /* PyTorch writes GroupNorm as Reshape, InstanceNormalization with ones and zeros a group, Reshape, and the gain and shift behind
@@ -339,7 +420,7 @@ static Verdict verdict_weighted(Roles *r, const Candidate *c, const Use *use)
 static bool is_group_norm_filler(Roles *r, const Candidate *c, const OnnxNode *node)
 {
     if (strcmp(node->op_type, "InstanceNormalization") || !c->constant_filled) return false;
-    const OnnxNode *before = map_get(r->sources, arena_text(r->arena, "maker:%s", node->inputs[0]));
+    const OnnxNode *before = map_get(r->makers, node->inputs[0]);
     const Readers *after = map_get(r->readers, node->outputs[0]);
     return before && !strcmp(before->op_type, "Reshape") && after && after->n == 1 &&
            !strcmp(after->at[0].node->op_type, "Reshape");
@@ -354,8 +435,8 @@ static Verdict verdict_norm(Roles *r, const Candidate *c, const Use *use)
         return (Verdict){false, true, role_text(r, use->input == 3 ? "running mean" : "running variance", node),
                          use->input == 3 ? "bias" : "gain"};
     if (is_group_norm_filler(r, c, node))
-        return (Verdict){false, false, role_text(r, "group norm written out, gain and shift follow it: filler", node),
-                         use->input == gain ? "gain" : "bias"};
+        return frozen_as(role_text(r, "group norm written out, gain and shift follow it: filler", node),
+                         use->input == gain ? "gain" : "bias");
     if (use->input == gain) return (Verdict){true, false, role_text(r, "gain", node), "gain"};
     if (use->input >= shift) return (Verdict){true, false, role_text(r, "bias", node), "bias"};
     return (Verdict){false, false, role_text(r, "data", node), "matrix"};
@@ -365,26 +446,38 @@ static Verdict verdict_norm(Roles *r, const Candidate *c, const Use *use)
 static Verdict verdict_elementwise(Roles *r, const Candidate *c, const Use *use)
 {
     const OnnxNode *node = use->node;
-    const bool multiplied = !strcmp(node->op_type, "Mul") || !strcmp(node->op_type, "Div");
-    const char *what = multiplied ? "gain" : "bias", *init = multiplied ? "gain" : "bias";
+    const OnnxTensor *t = c->tensor;
+    const bool multiplied = !strcmp(node->op_type, "Mul") || !strcmp(node->op_type, "Div"), vector = vector_like(t);
+    const char *what = multiplied ? "gain" : "bias";
     Source other = FROM_NOTHING;
     for (int k = 0; k < node->n_inputs; k++)
         if (k != use->input && source_of(r, node->inputs[k]) > other) other = source_of(r, node->inputs[k]);
     if (other != FROM_LEARNED)
-        return (Verdict){false, false,
-                         arena_text(r->arena, "\"%s\" (%s) joins it with %s", node_name(node), node->op_type,
-                                    other == FROM_NOTHING ? "shapes, positions or masks" : "raw data"),
-                         init};
-    if (c->tensor->count == 1) {
-        static const char *const numbers[] = {"zeros", "ones", "zero", "one", "eps", "epsilon", "half", "two", NULL};
-        const bool named = !name_is_generated(c->name) && !is_one_of(c->name, numbers);
-        return (Verdict){named, false, named ? role_text(r, "scalar with a name of its own", node) : role_text(r, "number", node),
-                         init};
+        return frozen_as(arena_text(r->arena, "\"%s\" (%s) joins it with %s", node_name(node), node->op_type,
+                                    other == FROM_NOTHING ? "shapes, positions or constants" : "raw data"),
+                         what);
+    if (t->count == 1) {
+        const bool named = !name_is_generated(c->name);
+        return (Verdict){named, false, role_text(r, named ? "named scalar" : "number", node), what};
     }
-    if (c->tensor->rank == 0 || (name_is_generated(c->name) && !vector_like(c->tensor)))
-        return (Verdict){false, false, role_text(r, "table with a made-up name: operand", node), init};
-    return (Verdict){true, false, role_text(r, vector_like(c->tensor) ? what : "table added or multiplied: operand", node),
-                     vector_like(c->tensor) ? init : "matrix"};
+    if (name_is_statistic(c->name)) return frozen_as(role_text(r, "a statistic, by its name: operand", node), what);
+    if (elements_are_mask(t)) return frozen_as(role_text(r, "mask of two values: operand", node), what);
+    if (elements_are_sines(t)) return frozen_as(role_text(r, "table of sines: operand", node), what);
+    if (use->computed) return frozen_as(role_text(r, "part of a computed table: operand", node), what);
+    if (!vector && name_is_generated(c->name)) return frozen_as(role_text(r, "table with a made-up name: operand", node), what);
+    return (Verdict){true, false,
+                     role_text(r,
+                               vector       ? what
+                               : multiplied ? "multiplied table"
+                                            : "added table",
+                               node),
+                     vector ? what : "matrix"};
+}
+
+static Verdict verdict_table(Roles *r, const Candidate *c, const OnnxNode *node)
+{
+    if (elements_are_sines(c->tensor)) return frozen_as(role_text(r, "table of sines", node), "matrix");
+    return (Verdict){true, false, role_text(r, "table of embeddings", node), "matrix"};
 }
 
 static Verdict verdict_of(Roles *r, const Candidate *c, const Use *use)
@@ -395,22 +488,24 @@ static Verdict verdict_of(Roles *r, const Candidate *c, const Use *use)
     if (is_one_of(node->op_type, norms)) return verdict_norm(r, c, use);
     if (!strcmp(node->op_type, "PRelu") && use->input == 1) return (Verdict){true, false, role_text(r, "slope", node), "bias"};
     if ((!strcmp(node->op_type, "Gather") || !strcmp(node->op_type, "GatherND")) && use->input == 0 && c->tensor->rank >= 2)
-        return (Verdict){true, false, role_text(r, "table of embeddings", node), "matrix"};
+        return verdict_table(r, c, node);
     if (is_one_of(node->op_type, elementwise)) return verdict_elementwise(r, c, use);
     if (!strcmp(node->op_type, "Concat") && c->tensor->count > 1 && !name_is_generated(c->name)) {
         for (int k = 0; k < node->n_inputs; k++)
             if (source_of(r, node->inputs[k]) == FROM_LEARNED)
-                return (Verdict){true, false, role_text(r, "token joined", node), "matrix"};
+                return (Verdict){true, false, role_text(r, "learned token", node), "matrix"};
     }
-    return (Verdict){false, false, arena_text(r->arena, "constant of \"%s\" (%s)", node_name(node), node->op_type), "bias"};
+    return frozen_as(arena_text(r->arena, "constant of \"%s\" (%s)", node_name(node), node->op_type), "bias");
 }
 
 static void judge(Roles *r, Candidate *c)
 {
-    c->constant_filled = all_equal(c->tensor);
+    c->constant_filled = elements_equal(c->tensor);
     c->reason = "nothing reads it", c->init = "matrix";
     for (int i = 0; i < c->uses.n; i++) {
-        const Verdict v = verdict_of(r, c, &c->uses.at[i]);
+        Use *use = &c->uses.at[i];
+        const Verdict v = verdict_of(r, c, use);
+        use->trains = v.trains, use->reason = v.reason, use->init = v.init;
         if (i == 0 || (v.trains && !c->trains)) c->reason = v.reason, c->init = v.init;
         c->trains |= v.trains;
         c->statistics |= v.statistics;
@@ -420,7 +515,14 @@ static void judge(Roles *r, Candidate *c)
 
 void find_roles(Arena *arena, OnnxModel *model, Candidates *out)
 {
-    Roles r = {arena, map_new(arena), map_new(arena), map_new(arena), out};
+    Roles r = {.arena = arena,
+               .candidates = map_new(arena),
+               .readers = map_new(arena),
+               .sources = map_new(arena),
+               .makers = map_new(arena),
+               .constants = map_new(arena),
+               .list = out,
+               .main = model->graph};
     collect(&r, model->graph);
     index_readers(&r, model->graph);
     find_sources(&r, model->graph);

@@ -8,10 +8,12 @@
 typedef struct Use {
     const OnnxNode *node; /* the operation */
     int input;
-    OnnxNode *taker; /* the node that reads the constant itself (node, or the first of the Identity… between) */
+    OnnxNode *taker; /* the first that reads the constant, Identities aside: node, or the view or arithmetic before it */
     int taker_input;
-    bool expanded;    /* an Expand lies between */
+    bool computed;    /* arithmetic on constants alone lies between, as a weight norm's */
     OnnxGraph *graph; /* where the taker stands */
+    bool trains;      /* what this use alone makes of the constant */
+    const char *reason, *init;
 } Use;
 
 typedef struct Candidate {
@@ -23,13 +25,24 @@ typedef struct Candidate {
     bool constant_filled; /* all elements equal */
     bool statistics;      /* running mean or variance */
     bool trains;
-    const char *reason; /* why it trains or not */
-    const char *init;   /* "gain", "bias" or "matrix": how --init makes it */
+    bool gone;                 /* nothing reads it any more: separated or tied */
+    bool apart, whole;         /* a table of --trainable names its parts, or itself: neither tied nor merged, or not separated */
+    VEC(const char *) aliases; /* names of the model that it stands for besides its own */
+    const char *reason;        /* why it trains or not */
+    const char *init;          /* "gain", "bias" or "matrix": how --init makes it */
 } Candidate;
 typedef VEC(Candidate *) Candidates;
 
 /* All float constants of the model, subgraphs included, in order of appearance, with uses, roles and reasons. */
 void find_roles(Arena *arena, OnnxModel *model, Candidates *out);
-/* val_12, onnx::Conv_17, /Constant_3_output_0, 42: a name that an exporter made up */
+
+/* ---- evidence of names and elements (roles_evidence.c) ---- */
+/* val_12, onnx::Conv_17, /Constant_3_output_0, p2o.helper.constant.7, mul/y:0, 42: a name that an exporter made up; but
+ * model/dense/MatMul/ReadVariableOp:0 and conv2d_0.w_0 are names of parameters */
 bool name_is_generated(const char *name);
+bool name_is_statistic(const char *name);       /* target_mean, x.std: ends in the word */
+bool elements_equal(const OnnxTensor *t);       /* one value throughout */
+bool elements_are_mask(const OnnxTensor *t);    /* 0 and one other value, which no trained table holds */
+bool elements_are_sines(const OnnxTensor *t);   /* a table of sines and cosines of positions: row 0 is half 0 and half 1 */
+bool elements_are_filters(const OnnxTensor *t); /* nothing negative, mostly zeros: mel filters */
 #endif

@@ -1,0 +1,132 @@
+/* What the name of a constant and its elements say about it, whatever the operations around it are.
+ *
+ * Needs: tensors as onnx_read leaves them; one whose data is missing says nothing.  Changes nothing. */
+#include "onnx/import.h"
+#include "passes/roles.h"
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- names ---- */
+static bool contains(const char *name, const char *word) /* letter case aside */
+{
+    const size_t n = strlen(word);
+    for (; *name; name++)
+        if (!strncasecmp(name, word, n)) return true;
+    return false;
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t n = strlen(name), m = strlen(end);
+    return n >= m && !strcasecmp(name + n - m, end);
+}
+
+/* "zeros_3" -> 5, "layer_2a" -> 8: the length without a final _NUMBER */
+static size_t length_without_number(const char *name)
+{
+    size_t n = strlen(name);
+    const size_t whole = n;
+    while (n && isdigit((unsigned char)name[n - 1])) n--;
+    return n && n < whole && name[n - 1] == '_' ? n - 1 : whole;
+}
+
+/* What PyTorch calls numbers that it lifted out of the code, and prefixes of numbered values. */
+static bool is_made_up_word(const char *name)
+{
+    static const char *const words[] = {"zeros", "ones",       "zero",      "one",    "full",     "scalar_tensor", "arange",
+                                        "clone", "eps",        "half",      "two",    "_to_copy", "val",           "_val",
+                                        "const", "zeros_like", "ones_like", "tensor", "auto",     "epsilon",       NULL};
+    const size_t n = length_without_number(name);
+    for (int i = 0; words[i]; i++)
+        if (strlen(words[i]) == n && !strncmp(words[i], name, n)) return true;
+    return false;
+}
+
+/* tf2onnx: "Mul__34", "scale__12:0"; TensorFlow's own operands: "model/lambda/mul/y:0" */
+static bool is_made_up_by_tensorflow(const char *name)
+{
+    size_t n = strlen(name);
+    if (ends_with(name, "/x:0") || ends_with(name, "/y:0") || ends_with(name, "/x") || ends_with(name, "/y")) return true;
+    if (ends_with(name, ":0")) n -= 2;
+    const size_t whole = n;
+    while (n && isdigit((unsigned char)name[n - 1])) n--;
+    return n < whole && n > 2 && name[n - 1] == '_' && name[n - 2] == '_';
+}
+
+bool name_is_generated(const char *name)
+{
+    if (!name[strspn(name, "0123456789")]) return true;                                  /* "42", "" */
+    if (strstr(name, "::") || (name[0] == '/' && strstr(name, "_output_"))) return true; /* PyTorch's script exporter */
+    if (contains(name, "constant") || contains(name, "const_fold") || contains(name, "lifted_tensor")) return true;
+    if (!strncasecmp(name, "const", 5) && (!name[5] || strchr("_:./", name[5]))) return true;
+    return is_made_up_word(name) || is_made_up_by_tensorflow(name);
+}
+
+bool name_is_statistic(const char *name)
+{
+    static const char *const words[] = {"mean", "std", "var", "variance", "stddev", "num_batches_tracked", NULL};
+    for (int i = 0; words[i]; i++) {
+        const size_t n = strlen(name), m = strlen(words[i]);
+        if (ends_with(name, words[i]) && (n == m || !isalpha((unsigned char)name[n - m - 1]))) return true;
+    }
+    return false;
+}
+
+/* ---- elements ---- */
+static double element(const OnnxTensor *t, int64_t i)
+{
+    return element_read(dtype_of_onnx((int)t->type), t->data, i);
+}
+
+bool elements_equal(const OnnxTensor *t)
+{
+    const size_t size = (size_t)onnx_type_bytes(t->type);
+    const char *data = t->data;
+    if (!data || t->count < 1) return false;
+    return t->bytes == size || !memcmp(data, data + size, t->bytes - size);
+}
+
+bool elements_are_mask(const OnnxTensor *t)
+{
+    if (!t->data || t->count < 3) return false;
+    double other = 0;
+    bool zero = false;
+    for (int64_t i = 0; i < t->count; i++) {
+        const double x = element(t, i);
+        zero |= x == 0;
+        if (x == 0 || (other != 0 && x == other)) continue;
+        if (other != 0) return false;
+        other = x;
+    }
+    return zero && other != 0;
+}
+
+bool elements_are_sines(const OnnxTensor *t)
+{
+    if (!t->data || t->rank < 2 || t->count < 8) return false;
+    const int64_t width = t->dims[t->rank - 1];
+    int64_t ones = 0;
+    if (width < 2 || width % 2 || t->count / width < 3) return false;
+    for (int64_t i = 0; i < width; i++) { /* position 0: sin 0 and cos 0 */
+        const double x = element(t, i);
+        if (x != 0 && x != 1) return false;
+        ones += x == 1;
+    }
+    for (int64_t i = 0; i < t->count; i++)
+        if (!(fabs(element(t, i)) <= 1)) return false;
+    return 2 * ones == width && !elements_are_mask(t);
+}
+
+bool elements_are_filters(const OnnxTensor *t)
+{
+    if (!t->data) return false;
+    int64_t zeros = 0;
+    for (int64_t i = 0; i < t->count; i++) {
+        const double x = element(t, i);
+        if (!(x >= 0)) return false;
+        zeros += x == 0;
+    }
+    return 2 * zeros > t->count;
+}
