@@ -1,9 +1,10 @@
 /* Convolutions. */
+#include "onnx/quantize.h"
 #include "onnx/window.h"
 #include <string.h>
 
 /* Conv without its bias.  x (n, c, d..), w (o, c/groups, k..). */
-static Value *convolution(Import *im, const OnnxNode *node, Value *x, Value *w)
+Value *convolution(Import *im, const OnnxNode *node, Value *x, Value *w)
 {
     int64_t kernel[MOST_SPATIAL], groups = attr_int(node, "group", 1);
     want_rank(im, node, x, 3, 2 + MOST_SPATIAL, "X (n, c, d..)");

@@ -1,5 +1,6 @@
 /* Matrix products: MatMul, Gemm and their fused forms. */
 #include "onnx/formulas.h"
+#include "onnx/quantize.h"
 #include <string.h>
 
 /* ---- MatMul ---- */
