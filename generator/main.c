@@ -71,12 +71,78 @@ static Graph *inference_program(Compilation *c)
     return g;
 }
 
+/* 1234567 -> 1.2 M */
+static const char *rounded(Arena *arena, double n)
+{
+    return n < 10000 ? arena_text(arena, "%.0f", n)
+           : n < 1e6 ? arena_text(arena, "%.1f k", n / 1e3)
+                     : arena_text(arena, "%.1f M", n / 1e6);
+}
+
+static int64_t elements_of(const Tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dims[i];
+    return n;
+}
+
+/* A weight on which the loss does not depend stays as it is: perhaps the loss was meant to be another. */
+static void tell_unreached(const Compilation *c, const Graph *train)
+{
+    Map *gradients = map_new(c->arena);
+    Buf names = {.arena = c->arena};
+    int n = 0;
+    for (int i = 0; i < train->outputs.n; i++) map_set(gradients, train->output_names[i], c->arena);
+    for (int i = 0; i < map_count(c->tensors); i++) {
+        const Tensor *t = map_value(c->tensors, i);
+        if (!t->trainable || map_has(gradients, arena_text(c->arena, "gradient:%s", t->name))) continue;
+        if (n++ < 3) buf_printf(&names, "%s\"%s\"", n > 1 ? ", " : "", t->name);
+    }
+    if (n)
+        notice("the loss does not depend on %s%s: %s", buf_text(&names), n > 3 ? ", …" : "",
+               n > 1 ? "they stay as they are" : "it stays as it is");
+}
+
+/* The table where it is short.  Where it is long: counts, and what does not train but could be taken for a weight. */
+static void tell_table(const Compilation *c, const char *table)
+{
+    enum { SHORT = 32, FROZEN_SHOWN = 12 };
+    int trained = 0, frozen = 0, numbers = 0, statistics = 0, shown = 0;
+    double elements = 0;
+    for (int i = 0; i < map_count(c->tensors); i++) {
+        const Tensor *t = map_value(c->tensors, i);
+        if (t->trainable)
+            trained++, elements += (double)elements_of(t);
+        else if (t->statistics)
+            statistics++;
+        else if (elements_of(t) == 1)
+            numbers++;
+        else
+            frozen++;
+    }
+    if (trained + frozen + numbers + statistics <= SHORT) {
+        fputs(table, stdout);
+        return;
+    }
+    printf("trains: %d tensors, %s numbers\n", trained, rounded(c->arena, elements));
+    if (statistics + numbers + frozen)
+        printf("frozen: %d running statistics, %d single numbers, %d others\n", statistics, numbers, frozen);
+    for (int i = 0; i < map_count(c->tensors) && frozen; i++) {
+        const Tensor *t = map_value(c->tensors, i);
+        if (t->trainable || t->statistics || elements_of(t) == 1) continue;
+        if (shown++ < FROZEN_SHOWN) printf("  frozen \"%s\": %s\n", t->name, t->reason);
+    }
+    if (shown > FROZEN_SHOWN) printf("  … and %d more\n", shown - FROZEN_SHOWN);
+    printf("  each with its reason: %s/trainable.txt, which can be edited and given back with --trainable\n", c->options->out);
+}
+
 /* What a person wants to know before training: what was noticed, what trains, what the loss is. */
 static void tell(Compilation *c, const Project *project)
 {
     for (int i = 0; i < c->report.lines.n; i++) notice("%s", c->report.lines.at[i]);
     if (c->options->inference) return;
-    fputs(project->trainable_table, stdout);
+    tell_unreached(c, project->train);
+    tell_table(c, project->trainable_table);
     const LossInfo *loss = &project->loss;
     printf("loss: %s%s%s\n", loss->text, loss->guessed ? ", guessed: " : "", loss->guessed ? loss->why : "");
     if (loss->guessed)

@@ -1,9 +1,11 @@
 /* dims: names and ranges of the model's symbolic dims, before anything is derived from them.
  *
  * Needs: the model as read.  Leaves: every unknown dim of an input with a name; ranges, likely and fixed values of --dim in the
- * symbols. An unnamed dim is called INPUT.AXIS ("input.0"), each its own. */
+ * symbols. An unnamed dim is called INPUT.AXIS ("input.0"), each its own; a dim that --name-dim renames is renamed wherever it
+ * stands. */
 #include "passes/passes.h"
 #include "support/diag.h"
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,21 +62,62 @@ static const char *split(Arena *arena, const char *option, const char *entry, co
     return arena_copy(arena, entry, (size_t)(equals - entry));
 }
 
+static bool in_name(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '.';
+}
+
+/* "2*s0 + 1" with s0 called length: "2*length + 1"; only whole names count.  A text that is old itself, whatever it holds, is too.
+ */
+static const char *renamed(Arena *arena, const char *text, const char *old, const char *new_name)
+{
+    const size_t n = strlen(old);
+    if (!strcmp(text, old)) return new_name;
+    Buf out = {.arena = arena};
+    for (const char *at = text; *at;) {
+        const bool begins = at == text || !in_name(at[-1]);
+        if (begins && !strncmp(at, old, n) && !in_name(at[n]))
+            buf_put(&out, new_name), at += n;
+        else
+            buf_write(&out, at++, 1);
+    }
+    return buf_text(&out);
+}
+
+static void rename_in(Arena *arena, OnnxValueInfo *infos, int n, const char *old, const char *new_name)
+{
+    for (int i = 0; i < n; i++)
+        for (int axis = 0; infos[i].has_shape && axis < infos[i].rank; axis++)
+            if (!infos[i].dims[axis].known && infos[i].dims[axis].param[0])
+                infos[i].dims[axis].param = renamed(arena, infos[i].dims[axis].param, old, new_name);
+}
+
+static void name_dim(OnnxModel *model, Arena *arena, const char *entry)
+{
+    const char *name, *where = split(arena, "--name-dim", entry, &name, "INPUT.AXIS=NAME");
+    OnnxGraph *graph = model->graph;
+    Place place;
+    if (!find_place(arena, model, where, &place)) {
+        const char *near = names_of_dims(arena, model, where);
+        error_exit("--name-dim %s: the model has no input dim \"%s\"%s%s", entry, where, near[0] ? "; near are " : "", near);
+    }
+    OnnxDim *dim = &place.input->dims[place.axis];
+    if (dim->known) error_exit("--name-dim %s: that dim is fixed to %lld in the model", entry, (long long)dim->value);
+    bool plain = !isdigit((unsigned char)name[0]) && name[0] != '.';
+    for (const char *at = name; *at; at++) plain &= in_name(*at);
+    if (!plain)
+        error_exit("--name-dim %s: \"%s\" is no name; wanted letters, digits, _ and ., not beginning with a digit", entry, name);
+    const char *old = dim->param;
+    dim->param = name;
+    if (!old[0]) return;
+    rename_in(arena, graph->inputs, graph->n_inputs, old, name);
+    rename_in(arena, graph->outputs, graph->n_outputs, old, name);
+    rename_in(arena, graph->value_info, graph->n_value_info, old, name);
+}
+
 static void name_dims(OnnxModel *model, const Options *options, Arena *arena)
 {
-    for (int i = 0; i < options->name_dims.n; i++) {
-        const char *name, *where = split(arena, "--name-dim", options->name_dims.at[i], &name, "INPUT.AXIS=NAME");
-        Place place;
-        if (!find_place(arena, model, where, &place)) {
-            const char *near = names_of_dims(arena, model, where);
-            error_exit("--name-dim %s: the model has no input dim \"%s\"%s%s", options->name_dims.at[i], where,
-                       near[0] ? "; near are " : "", near);
-        }
-        if (place.input->dims[place.axis].known)
-            error_exit("--name-dim %s: that dim is fixed to %lld in the model", options->name_dims.at[i],
-                       (long long)place.input->dims[place.axis].value);
-        place.input->dims[place.axis].param = name;
-    }
+    for (int i = 0; i < options->name_dims.n; i++) name_dim(model, arena, options->name_dims.at[i]);
     for (int i = 0; i < model->graph->n_inputs; i++) {
         OnnxValueInfo *input = &model->graph->inputs[i];
         for (int axis = 0; is_batch_input(input) && axis < input->rank; axis++)
@@ -120,22 +163,29 @@ static void fix(OnnxModel *model, const char *name, int64_t value)
     }
 }
 
+/* The symbol that NAME of --dim means: one of the model's, or that of INPUT.AXIS. */
+static const char *symbol_meant(Symbols *symbols, OnnxModel *model, Arena *arena, const char *entry, const char *name)
+{
+    Place place;
+    if (is_known_symbol(symbols, model, name)) return name;
+    if (!find_place(arena, model, name, &place)) {
+        const char *near = names_of_dims(arena, model, name);
+        error_exit("--dim %s: the model has no dim \"%s\"%s%s", entry, name, near[0] ? "; near are " : "", near);
+    }
+    const OnnxDim *dim = &place.input->dims[place.axis];
+    if (dim->known) error_exit("--dim %s: that dim is fixed to %lld in the model", entry, (long long)dim->value);
+    Expr *e = expr_parse(symbols, dim->param);
+    if (!e) return dim->param; /* a name that is no expression, as "batch size" */
+    if (!expr_is_symbol(e)) error_exit("--dim %s: that dim is computed, %s; give the names in it", entry, dim->param);
+    return expr_symbol_name(e);
+}
+
 static void declare_dims(Symbols *symbols, OnnxModel *model, const Options *options, Arena *arena)
 {
     for (int i = 0; i < options->dims.n; i++) {
         const char *entry = options->dims.at[i], *text,
                    *name = split(arena, "--dim", entry, &text, "NAME=LO..HI, NAME=LO..HI~LIKELY or NAME=N");
-        Place place;
-        if (!is_known_symbol(symbols, model, name)) {
-            if (!find_place(arena, model, name, &place)) {
-                const char *near = names_of_dims(arena, model, name);
-                error_exit("--dim %s: the model has no dim \"%s\"%s%s", entry, name, near[0] ? "; near are " : "", near);
-            }
-            if (place.input->dims[place.axis].known)
-                error_exit("--dim %s: that dim is fixed to %lld in the model", entry,
-                           (long long)place.input->dims[place.axis].value);
-            name = place.input->dims[place.axis].param;
-        }
+        name = symbol_meant(symbols, model, arena, entry, name);
         const int64_t low = number(entry, text, &text);
         int64_t high = low, likely = 0;
         if (!strncmp(text, "..", 2)) high = number(entry, text + 2, &text);

@@ -35,13 +35,40 @@ static Value *element_count(Graph *g, const Value *v)
     return b_dim(g, value_count(g, v));
 }
 
-/* The value in front of the activation that ends v, if it is one of that kind along that axis. */
-static Value *without(Value *v, OpKind kind, int axis)
+/* The axis of a reshape's operand that is the result's axis k: as long, with as much in front of it; -1 where there is none. */
+static int axis_before_reshape(Graph *g, const Value *before, const Value *after, int k)
 {
-    Value *at = v;
-    while (at->origin == FROM_OP && at->def->kind == OP_cast && at->def->in[0]->dtype == v->dtype) at = at->def->in[0];
-    if (at->origin != FROM_OP || at->def->kind != kind) return NULL;
-    return axis >= 0 && op_int(at->def, ATTR_axis) != axis ? NULL : at->def->in[0];
+    Expr *front = expr_product(g->symbols, after->shape, k);
+    for (int i = 0; i < before->rank; i++)
+        if (expr_always_equal(g->symbols, before->shape[i], after->shape[k]) &&
+            expr_always_equal(g->symbols, expr_product(g->symbols, before->shape, i), front))
+            return i;
+    return -1;
+}
+
+Value *loss_operand(Graph *g, Value *v, OpKind activation, int axis, bool build)
+{
+    if (v->origin != FROM_OP) return NULL;
+    Op *op = v->def;
+    if (op->kind == activation) return axis < 0 || op_int(op, ATTR_axis) == axis ? op->in[0] : NULL;
+    if (op->kind == OP_cast && op->in[0]->dtype == v->dtype) return loss_operand(g, op->in[0], activation, axis, build);
+    if (op->kind == OP_reshape) {
+        const int before = axis < 0 ? -1 : axis_before_reshape(g, op->in[0], v, axis);
+        Value *x = axis >= 0 && before < 0 ? NULL : loss_operand(g, op->in[0], activation, before, build);
+        return x && build ? b_reshape(g, x, v->rank, v->shape) : x;
+    }
+    if (op->kind == OP_transpose) {
+        int n;
+        const int64_t *axes = op_ints(op, ATTR_axes, &n);
+        Value *x = loss_operand(g, op->in[0], activation, axis < 0 ? -1 : (int)axes[axis], build);
+        return x && build ? b_transpose(g, x, axes) : x;
+    }
+    return NULL;
+}
+
+static Value *without(Loss *l, OpKind activation, int axis)
+{
+    return loss_operand(l->g, l->out, activation, axis, true);
 }
 
 /* ---- losses over classes ---- */
@@ -78,14 +105,14 @@ static void sum_over_labels(Loss *l, Value *log_p, Value *scores, Value *labels,
 static void loss_cross_entropy(Loss *l)
 {
     Graph *g = l->g;
-    Value *scores = without(l->out, OP_softmax, l->axis), *log_p = NULL;
-    if (!scores) scores = l->out;
-    if (without(l->out, OP_log_softmax, l->axis) || !strcmp(l->spec.kind, "nll")) log_p = scores = l->out;
+    Value *scores = l->out, *log_p = NULL;
+    if (!strcmp(l->spec.kind, "nll") || loss_operand(g, l->out, OP_log_softmax, l->axis, false))
+        log_p = l->out;
+    else if (loss_operand(g, l->out, OP_softmax, l->axis, false))
+        scores = without(l, OP_softmax, l->axis);
     if (!log_p) log_p = b_softmax(g, OP_log_softmax, scores, l->axis);
     l->target = graph_input(g, "target", DTYPE_i64, l->out->rank - 1, shape_without(g, l->out, l->axis), FROM_BATCH);
-    Value *valid = NULL;
-    if (l->spec.has_ignore)
-        valid = b_unary(g, OP_not, b_binary(g, OP_eq, l->target, b_number(g, DTYPE_i64, (double)l->spec.ignore_index)));
+    Value *valid = b_unary(g, OP_not, b_binary(g, OP_eq, l->target, b_number(g, DTYPE_i64, (double)l->spec.ignore_index)));
     sum_over_labels(l, log_p, scores, l->target, valid);
 }
 
@@ -93,15 +120,9 @@ static void loss_cross_entropy(Loss *l)
 static void loss_next_token(Loss *l)
 {
     Graph *g = l->g;
-    Value *ids = NULL;
+    bool same_vocabulary;
+    Value *ids = loss_tokens(g, l->out, &same_vocabulary);
     const int time = l->out->rank - 2;
-    for (int i = 0; i < g->inputs.n && !ids; i++) {
-        Value *in = g->inputs.at[i];
-        if (in->origin != FROM_BATCH || dtype_is_float(in->dtype) || in->rank != l->out->rank - 1) continue;
-        bool same = true;
-        for (int k = 0; k < in->rank; k++) same &= expr_always_equal(g->symbols, in->shape[k], l->out->shape[k]);
-        if (same) ids = in;
-    }
     if (!ids || time < 0)
         error_exit("--loss next_token(%s): wanted an integer input of the shape of %s without its last axis (the tokens), and "
                    "found none; use cross_entropy(%s, axis=-1) with a target",
@@ -177,7 +198,7 @@ static void loss_bce(Loss *l)
 {
     Graph *g = l->g;
     add_float_target(l);
-    Value *x = without(l->out, OP_sigmoid, -1);
+    Value *x = without(l, OP_sigmoid, -1);
     if (x) {
         bce_of_logits(l, x);
         return;
@@ -228,7 +249,8 @@ static void find_output(Loss *l)
     }
     if (!dtype_is_float(l->out->dtype))
         error_exit("--loss: output \"%s\" is %s; a loss needs floats", l->spec.output, dtype_name(l->out->dtype));
-    if (graph_find_input(g, "target"))
+    const bool wants_target = strcmp(l->spec.kind, "model") && strcmp(l->spec.kind, "next_token");
+    if (wants_target && graph_find_input(g, "target"))
         error_exit("the model has an input named \"target\", the name under which data files give what the loss compares with; "
                    "rename that input in the model");
 }
@@ -302,7 +324,7 @@ LossInfo pass_loss(Graph *g, const Options *options, bool training)
                       .target = l.target,
                       .axis = l.axis,
                       .ignore_index = l.spec.ignore_index,
-                      .has_ignore = l.spec.has_ignore,
+                      .has_ignore = classes,
                       .classifies = l.correct != NULL,
                       .guessed = l.spec.guessed,
                       .why = l.spec.why,

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { IGNORE_INDEX = -100 }; /* PyTorch's default */
+
 /* ---- parsing ---- */
 typedef struct Cursor {
     Arena *arena;
@@ -68,9 +70,10 @@ static void take_setting(Cursor *c, LossSpec *spec)
     if (!take(c, '=')) form_error(c, "SETTING=NUMBER");
     const double value = take_number(c);
     const bool classes = !strcmp(spec->kind, "cross_entropy") || !strcmp(spec->kind, "nll");
-    if (!strcmp(key, "axis") && classes)
+    const bool whole = value == (double)(int64_t)value && value > -2e9 && value < 2e9;
+    if (!strcmp(key, "axis") && classes && whole)
         spec->axis = (int)value, spec->has_axis = true;
-    else if (!strcmp(key, "ignore_index") && classes)
+    else if (!strcmp(key, "ignore_index") && classes && whole)
         spec->ignore_index = (int64_t)value, spec->has_ignore = true;
     else if (!strcmp(key, "label_smoothing") && !strcmp(spec->kind, "cross_entropy") && value >= 0 && value <= 1)
         spec->smoothing = value;
@@ -86,7 +89,7 @@ LossSpec loss_parse(Arena *arena, const char *text)
 {
     static const char *const kinds[] = {"cross_entropy", "next_token", "nll", "mse", "l1", "huber", "bce", "bce_with_logits"};
     Cursor c = {arena, text, text};
-    LossSpec spec = {.kind = take_name(&c), .axis = 1, .delta = 1};
+    LossSpec spec = {.kind = take_name(&c), .axis = 1, .delta = 1, .ignore_index = IGNORE_INDEX};
     if (!take(&c, '(')) {
         spec.output = spec.kind, spec.kind = "model";
     } else {
@@ -108,28 +111,41 @@ LossSpec loss_parse(Arena *arena, const char *text)
 }
 
 /* ---- guessing ---- */
-static const Op *maker(const Value *v)
+/* Rows of the largest table of weights from which v, cast or reshaped, chooses rows. */
+static Expr *rows_chosen(Graph *g, const Value *v, int depth)
 {
-    while (v->origin == FROM_OP && (v->def->kind == OP_reshape || v->def->kind == OP_cast)) v = v->def->in[0];
-    return v->origin == FROM_OP ? v->def : NULL;
+    Expr *most = NULL;
+    for (int i = 0; i < v->users.n; i++) {
+        const Op *op = v->users.at[i];
+        Expr *rows = NULL;
+        int64_t a, b;
+        if (op->kind == OP_gather && op->in[1] == v && op->in[0]->origin == FROM_WEIGHT && op_int(op, ATTR_axis) == 0)
+            rows = op->in[0]->shape[0];
+        else if (depth < 8 && (op->kind == OP_cast || op->kind == OP_reshape || op->kind == OP_select || op->kind == OP_add))
+            rows = rows_chosen(g, op->out[0], depth + 1);
+        if (rows && (!most || (expr_is_int(rows, &a) && expr_is_int(most, &b) && a > b))) most = rows;
+    }
+    return most;
 }
 
-static bool made_by(const Value *v, OpKind kind)
+Value *loss_tokens(Graph *g, const Value *out, bool *same_vocabulary)
 {
-    return maker(v) && maker(v)->kind == kind;
-}
-
-/* A language model: (batch.., length, vocabulary) from integer input of (batch.., length). */
-static const Value *token_input(Graph *g, const Value *out)
-{
+    Value *first = NULL;
+    *same_vocabulary = false;
     for (int i = 0; i < g->inputs.n; i++) {
-        const Value *in = g->inputs.at[i];
-        if (in->origin != FROM_BATCH || dtype_is_float(in->dtype) || in->rank < 2 || in->rank != out->rank - 1) continue;
+        Value *in = g->inputs.at[i];
+        if (in->origin != FROM_BATCH || dtype_is_float(in->dtype) || in->rank < 1 || in->rank != out->rank - 1) continue;
         bool same = true;
         for (int k = 0; k < in->rank; k++) same &= expr_always_equal(g->symbols, in->shape[k], out->shape[k]);
-        if (same) return in;
+        if (!same) continue;
+        Expr *rows = rows_chosen(g, in, 0);
+        if (rows && expr_always_equal(g->symbols, rows, out->shape[out->rank - 1])) {
+            *same_vocabulary = true;
+            return in;
+        }
+        if (!first) first = in;
     }
-    return NULL;
+    return first;
 }
 
 static bool shaped_as_an_input(Graph *g, const Value *out)
@@ -149,37 +165,61 @@ static bool integers_only(const Graph *g)
 
 static LossSpec guess(const char *kind, int axis, const char *why, const char *alternatives)
 {
-    return (LossSpec){
-        .kind = kind, .axis = axis, .has_axis = true, .delta = 1, .guessed = true, .why = why, .alternatives = alternatives};
+    return (LossSpec){.kind = kind,
+                      .axis = axis,
+                      .has_axis = true,
+                      .delta = 1,
+                      .ignore_index = IGNORE_INDEX,
+                      .guessed = true,
+                      .why = why,
+                      .alternatives = alternatives};
 }
 
-static LossSpec guess_for(Graph *g, const Value *out)
+/* The axis along which v ends in the activation, -1 where it does not. */
+static int axis_of(Graph *g, Value *v, OpKind activation)
+{
+    for (int axis = v->rank - 1; axis >= 0; axis--)
+        if (loss_operand(g, v, activation, axis, false)) return axis;
+    return -1;
+}
+
+/* Classes lie along axis 1, as in PyTorch; of (batch, length, classes), whose axis 1 is symbolic, along the last. */
+static int class_axis(const Value *out)
+{
+    int64_t size;
+    if (out->rank < 2) return 0;
+    return out->rank == 3 && !expr_is_int(out->shape[1], &size) && expr_is_int(out->shape[2], &size) ? 2 : 1;
+}
+
+static LossSpec guess_for(Graph *g, Value *out)
 {
     int64_t classes = 0;
-    const int last = out->rank - 1, class_axis = out->rank > 2 ? 1 : last;
+    int axis;
+    bool same_vocabulary;
     if (out->rank == 0) return guess("model", 0, "it is a scalar: the model computes its loss", "mse(OUT)");
-    if (made_by(out, OP_softmax) || made_by(out, OP_log_softmax)) {
-        const int axis = (int)op_int(maker(out), ATTR_axis);
-        return guess(made_by(out, OP_softmax) ? "cross_entropy" : "nll", axis, "it ends in a Softmax", "mse(OUT)");
-    }
-    if (made_by(out, OP_sigmoid)) return guess("bce", 0, "it ends in a Sigmoid", "mse(OUT), bce_with_logits(OUT)");
-    if (token_input(g, out) && integers_only(g))
-        return guess("next_token", last,
-                     "it gives, for each of the integer input's tokens, a number for each entry of a vocabulary",
-                     "cross_entropy(OUT, axis=-1, ignore_index=-100), mse(OUT)");
+    if ((axis = axis_of(g, out, OP_softmax)) >= 0)
+        return guess("cross_entropy", axis, "it ends in a Softmax, which becomes part of the loss", "mse(OUT)");
+    if ((axis = axis_of(g, out, OP_log_softmax)) >= 0) return guess("nll", axis, "it ends in a LogSoftmax", "mse(OUT)");
+    if (loss_operand(g, out, OP_sigmoid, -1, false))
+        return guess("bce", 0, "it ends in a Sigmoid, which becomes part of the loss", "mse(OUT), bce_with_logits(OUT)");
+    if (out->rank > 2 && integers_only(g) && loss_tokens(g, out, &same_vocabulary) && same_vocabulary)
+        return guess("next_token", out->rank - 1,
+                     "it gives, for each of the integer input's tokens, a number for each entry of the vocabulary",
+                     "cross_entropy(OUT, axis=-1), mse(OUT)");
     if (shaped_as_an_input(g, out))
         return guess("mse", 0, "it has the shape of an input, as an autoencoder's", "l1(OUT), huber(OUT), bce_with_logits(OUT)");
-    if (!expr_is_int(out->shape[class_axis], &classes) || classes < 2)
+    axis = class_axis(out);
+    if (out->rank < 2 || !expr_is_int(out->shape[axis], &classes) || classes < 2)
         return guess("mse", 0, "its axis of classes is unknown or has one entry: a quantity",
                      "l1(OUT), huber(OUT), bce_with_logits(OUT)");
-    return guess("cross_entropy", class_axis, "it gives a number for each of a fixed count of classes",
+    return guess("cross_entropy", axis, arena_text(g->arena, "it gives a number for each of %lld classes", (long long)classes),
                  "mse(OUT), l1(OUT), bce_with_logits(OUT)");
 }
 
 LossSpec loss_guess(Graph *g)
 {
     for (int i = 0; i < g->outputs.n; i++) {
-        const Value *out = g->outputs.at[i];
+        Value *out = g->outputs.at[i];
         if (!dtype_is_float(out->dtype)) continue;
         LossSpec spec = guess_for(g, out);
         spec.output = g->output_names[i];
