@@ -62,5 +62,5 @@ $(TEST_OUT)/CTestTestfile.cmake: test/tests.mk $(SCRIPTS) $(wildcard test/unit/*
 	   for s in $(SCRIPTS); do \
 	     label=$$(basename $$(dirname $$s)); name=$$label.$$(basename $$s .sh); \
 	     echo "add_test($$name bash \"$$s\")"; \
-	     echo "set_tests_properties($$name PROPERTIES LABELS $$label TIMEOUT 1500 SKIP_RETURN_CODE 77 WORKING_DIRECTORY \"$(CURDIR)\" ENVIRONMENT \"DISC_GEN=$(abspath $(BIN));TEST_OUT=$(TEST_OUT)\")"; \
+	     echo "set_tests_properties($$name PROPERTIES LABELS $$label TIMEOUT 1500 SKIP_RETURN_CODE 77 WORKING_DIRECTORY \"$(CURDIR)\" ENVIRONMENT \"DISC_GEN=$(abspath $(BIN));TEST_OUT=$(TEST_OUT);OMP_NUM_THREADS=1\")"; \
 	   done; } >$@
