@@ -353,26 +353,11 @@ static void add_condition(Kernel *k, Code *all, const Affine *a, const char *com
     if (level > all->level) all->level = level;
 }
 
-/* The greatest value of a, where all its variables have extents; NULL otherwise.  least: the smallest. */
-static Expr *extreme(Kernel *k, const Affine *a, bool least)
-{
-    Expr *sum = a->constant, *zero = expr_int(k->symbols, 0);
-    for (int i = 0; i < a->n; i++) {
-        const bool rises = expr_at_least(k->symbols, a->term[i].scale, zero);
-        if (!rises && !expr_at_least(k->symbols, zero, a->term[i].scale)) return NULL;
-        if (rises == least) continue;
-        if (!a->term[i].var->extent) return NULL;
-        Expr *last = expr_sub(k->symbols, a->term[i].var->extent, expr_int(k->symbols, 1));
-        sum = expr_add(k->symbols, sum, expr_mul(k->symbols, a->term[i].scale, last));
-    }
-    return sum;
-}
-
 /* 0 <= a < size, as far as it is not certain anyway. */
 static void add_range(Kernel *k, Code *all, const Affine *a, Expr *size)
 {
     affine_seen(k, a);
-    Expr *least = extreme(k, a, true), *most = extreme(k, a, false), *zero = expr_int(k->symbols, 0);
+    Expr *least = affine_extreme(k, a, true), *most = affine_extreme(k, a, false), *zero = expr_int(k->symbols, 0);
     if (!least || !expr_at_least(k->symbols, least, zero)) add_condition(k, all, a, ">=", zero);
     if (!most || !expr_at_least(k->symbols, expr_sub(k->symbols, size, expr_int(k->symbols, 1)), most))
         add_condition(k, all, a, "<", size);
@@ -398,8 +383,8 @@ static Code pad(Kernel *k, Value *v, const Index *index)
         shifted = affine_add(k, &zero, &shifted, expr_int(k->symbols, sign));
         at.at[i] = shifted;
         if (size > 1) {
-            if (extreme(k, &shifted, true) == NULL ||
-                !expr_at_least(k->symbols, extreme(k, &shifted, true), expr_int(k->symbols, 0)))
+            if (affine_extreme(k, &shifted, true) == NULL ||
+                !expr_at_least(k->symbols, affine_extreme(k, &shifted, true), expr_int(k->symbols, 0)))
                 add_condition(k, &condition, &shifted, ">=", expr_int(k->symbols, 0));
             affine_seen(k, &shifted);
             const char *text = text_of(k, "%s %% %lld == 0", affine_atom(k, &shifted), (long long)size);

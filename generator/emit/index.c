@@ -174,9 +174,28 @@ static void put_term(Kernel *k, Buf *out, Expr *scale, const char *var)
         buf_printf(out, "%s * %s", var, size_text(k, scale));
 }
 
-/* Terms of outer loops first, then what is added, then what is subtracted: n0 - 1 - i. */
-const char *affine_text(Kernel *k, const Affine *a)
+/* q * n + i, with q = row / n and i = row % n, is row. */
+static Affine joined(Kernel *k, const Affine *a)
 {
+    for (int i = 0; i < a->n; i++)
+        for (int j = 0; j < a->n; j++) {
+            const Var *low = a->term[i].var, *high = a->term[j].var;
+            if (!low->remainder || !high->of || high->remainder || low->by != high->by || !affine_equal(low->of, high->of))
+                continue;
+            if (a->term[j].scale != expr_canonical(k->symbols, expr_mul(k->symbols, a->term[i].scale, low->by))) continue;
+            Affine sum = *a, whole = *low->of;
+            sum.term[i].scale = sum.term[j].scale = expr_int(k->symbols, 0);
+            sum = affine_add(k, &sum, &whole, a->term[i].scale);
+            Affine zero = affine_int(k, 0), r = affine_add(k, &zero, &sum, expr_int(k->symbols, 1)); /* drops terms of scale 0 */
+            return joined(k, &r);
+        }
+    return *a;
+}
+
+/* Terms of outer loops first, then what is added, then what is subtracted: n0 - 1 - i. */
+const char *affine_text(Kernel *k, const Affine *unjoined)
+{
+    const Affine whole = joined(k, unjoined), *a = &whole;
     const int level = affine_level(k, a);
     Affine rest = {.constant = expr_int(k->symbols, 0)};
     Buf out = {.arena = k->arena};
@@ -204,18 +223,27 @@ const char *affine_atom(Kernel *k, const Affine *a)
 }
 
 /* ---- dividing ---- */
-/* Whether a is certainly in 0 .. by - 1: nothing, or one variable of that extent (or less). */
+/* The greatest value of a, where all its variables have extents; NULL otherwise.  least: the smallest. */
+Expr *affine_extreme(Kernel *k, const Affine *a, bool least)
+{
+    Expr *sum = a->constant, *zero = expr_int(k->symbols, 0);
+    for (int i = 0; i < a->n; i++) {
+        const bool rises = expr_at_least(k->symbols, a->term[i].scale, zero);
+        if (!rises && !expr_at_least(k->symbols, zero, a->term[i].scale)) return NULL;
+        if (rises == least) continue;
+        if (!a->term[i].var->extent) return NULL;
+        Expr *last = expr_sub(k->symbols, a->term[i].var->extent, expr_int(k->symbols, 1));
+        sum = expr_add(k->symbols, sum, expr_mul(k->symbols, a->term[i].scale, last));
+    }
+    return sum;
+}
+
+/* Whether a is certainly in 0 .. by - 1. */
 static bool within(Kernel *k, const Affine *a, Expr *by)
 {
-    int64_t c, e, b;
-    if (a->n == 0)
-        return expr_is(a->constant, 0) ||
-               (expr_is_int(a->constant, &c) && c >= 0 && expr_at_least(k->symbols, by, expr_int(k->symbols, c + 1)));
-    if (a->n != 1 || !expr_is(a->term[0].scale, 1) || !a->term[0].var->extent || !expr_is_int(a->constant, &c) || c != 0)
-        return false;
-    Expr *extent = a->term[0].var->extent;
-    if (expr_is_int(extent, &e) && expr_is_int(by, &b)) return e <= b;
-    return expr_always_equal(k->symbols, extent, by);
+    Expr *least = affine_extreme(k, a, true), *most = affine_extreme(k, a, false);
+    return least && most && expr_at_least(k->symbols, least, expr_int(k->symbols, 0)) &&
+           expr_at_least(k->symbols, expr_sub(k->symbols, by, expr_int(k->symbols, 1)), most);
 }
 
 void affine_split(Kernel *k, const Affine *a, Expr *by, Affine *high, Affine *low)
@@ -305,6 +333,7 @@ void row_groups(Kernel *k, Var *row, const int *groups, int n, Affine *of_group)
         } else {
             Var *low = division_var(k, NULL, &rest, extent, true), *high = division_var(k, NULL, &rest, extent, false);
             low->safe = high->safe = true; /* where the extent is 0 there is no row */
+            high->extent = groups_extent(k, groups, i);
             of_group[groups[i]] = affine_var(k, low);
             rest = affine_var(k, high);
         }

@@ -153,6 +153,7 @@ Affine affine_int(Kernel *k, int64_t value);
 Affine affine_expr(Kernel *k, Expr *e);
 Affine affine_var(Kernel *k, Var *v);
 Affine affine_add(Kernel *k, const Affine *a, const Affine *b, Expr *scale); /* a + scale * b */
+Expr *affine_extreme(Kernel *k, const Affine *a, bool least); /* the greatest or the smallest value; NULL where it is unknown */
 bool affine_equal(const Affine *a, const Affine *b);
 int affine_level(const Kernel *k, const Affine *a);
 const char *affine_text(Kernel *k, const Affine *a); /* bare; what does not depend on the innermost loop is moved out */
