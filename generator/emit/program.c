@@ -334,18 +334,31 @@ static void add_group(Maker *m, Items *items, const Group *group)
     if (!read) bug("the count of %s \"%s\" is written by no launch", op_info(op->kind)->name, op->source);
 }
 
+/* Several weights may have one gradient: biases that are added to the same sum. */
 static void save_gradients(Maker *m, Items *items, const Group *group)
 {
     const Graph *g = m->p->graph;
     for (int o = 0; o < group->out.n; o++) {
         Value *v = group->out.at[o];
-        const char *weight = pointers_get(m->gradient_of, v);
-        if (!weight || !pointers_get(m->p->places, v)) continue;
-        Item *item = item_new(m, items, ITEM_SAVE, v->def);
-        item->place = program_place(m->p, v);
-        item->weight = layout_find(m->l->weight_of, weight);
-        item->bytes = value_bytes(g, v);
-        if (item->weight < 0) bug("a gradient for \"%s\", which is no weight", weight);
+        const GradientOf *of = pointers_get(m->gradient_of, v);
+        for (int i = 0; of && i < of->weights.n; i++) {
+            Item *item = item_new(m, items, ITEM_SAVE, v->def);
+            item->place = program_place(m->p, v);
+            item->weight = layout_find(m->l->weight_of, of->weights.at[i]);
+            item->bytes = value_bytes(g, v);
+            if (item->weight < 0) bug("a gradient for \"%s\", which is no weight", of->weights.at[i]);
+        }
+    }
+}
+
+static void find_gradients(Maker *m)
+{
+    const Graph *g = m->p->graph;
+    for (int i = 0; i < g->outputs.n && g->output_names; i++) {
+        if (strncmp(g->output_names[i], "gradient:", 9) != 0) continue;
+        GradientOf *of = pointers_get(m->gradient_of, g->outputs.at[i]);
+        if (!of) pointers_set(m->gradient_of, g->outputs.at[i], of = NEW(m->l->arena, GradientOf));
+        vec_push(m->l->arena, &of->weights, g->output_names[i] + 9);
     }
 }
 
@@ -414,11 +427,8 @@ Program *program_make(Layout *layout, const char *name, const Groups *groups, co
                .root = pointers_new(arena),
                .last_reader = pointers_new(arena),
                .times = expr_int(layout->symbols, 1)};
-    const Graph *g = p->graph;
-    for (int i = 0; i < g->outputs.n && g->output_names; i++)
-        if (strncmp(g->output_names[i], "gradient:", 9) == 0)
-            pointers_set(m.gradient_of, g->outputs.at[i], (void *)(g->output_names[i] + 9));
-    find_last_ops(&m, g);
+    find_gradients(&m);
+    find_last_ops(&m, p->graph);
     place_inputs(&m);
     add_groups(&m, &p->items, groups);
     place_outputs(&m);

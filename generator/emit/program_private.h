@@ -9,13 +9,17 @@ typedef struct GroupLaunches {
     Expr *scratch;
 } GroupLaunches;
 
+typedef struct GradientOf {
+    VEC(const char *) weights;
+} GradientOf;
+
 typedef struct Maker { /* a program while it is made */
     Layout *l;
     Program *p;
     const Launches *launches;
     Map *names;            /* of the step's locals */
     Map *last_of;          /* "role source" -> the last operation that has them */
-    Pointers *gradient_of; /* value -> name of the weight */
+    Pointers *gradient_of; /* value -> GradientOf */
     Pointers *root;        /* value -> the value in whose memory it lies, where that is another */
     Pointers *last_reader; /* root -> the last group that reads it; NULL: must be kept */
     int loops;             /* around what is being added */
