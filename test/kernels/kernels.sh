@@ -1,0 +1,26 @@
+#!/bin/sh
+# Every kind of kernel against the interpreter, fused and unfused, on one thread and on two; nvcc, where it is, must take them as they are.
+set -e
+work=$TEST_OUT/kernel_cases
+mkdir -p "$work"
+"$TEST_OUT/kernels" "$work" test/kernels/cases/*.ir
+arch=$(cc -print-multiarch 2>/dev/null || true)
+blas=$(for d in /usr/lib/"$arch"/openblas-openmp /usr/lib/openblas-openmp; do if [ -d "$d" ]; then echo "$d"; break; fi; done)
+if [ -z "$blas" ]; then echo "skipped: libopenblas-openmp-dev is not here"; exit 77; fi
+mvec=$(case $arch in x86*) echo -lmvec ;; esac)
+flags="-std=c++17 -O3 -march=native -fno-math-errno -fno-trapping-math -fopenmp -Wall -Wextra -Werror -Iruntime -Itest/kernels -I/usr/include/$arch/openblas-openmp"
+for source in runtime/device/blas_host.cpp runtime/device/conv_host.cpp; do
+    g++ $flags -c -o "$work/$(basename $source .cpp).o" $source
+done
+g++ $flags -x c++ -c -o "$work/cases.o" "$work/cases.cu"
+g++ -fopenmp -o "$work/cases" "$work"/cases.o "$work"/blas_host.o "$work"/conv_host.o -L"$blas" -Wl,-rpath,"$blas" -lopenblas $mvec -lm
+OMP_NUM_THREADS=1 "$work/cases" "$work/cases.bin"
+OMP_NUM_THREADS=2 "$work/cases" "$work/cases.bin"
+
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
+if [ -z "$nvcc" ]; then echo "nvcc is not here: kernels were not compiled for CUDA"; exit 0; fi
+sed '/^static void run/,$d; /harness.h/d; /^\/\* .*fused \*\/$/d' "$work/cases.cu" >"$work/kernels.cu"
+for source in "$work/kernels.cu" runtime/device/blas_cuda.cu runtime/device/conv_cuda.cu; do
+    "$nvcc" -std=c++17 -arch=sm_90 -Iruntime -Xcompiler -Wall,-Wextra -diag-suppress 177 -Werror all-warnings -c -o "$work/cuda.o" "$source"
+done
+echo "nvcc compiled all kernels"
