@@ -58,9 +58,11 @@ static const char *var_text(Kernel *k, Var *v)
     }
     check(definition);
     /* A division by what may be 0 stays under its condition. */
-    const int level = v->of && expr_at_least(k->symbols, v->by, expr_int(k->symbols, 1)) ? v->level
-                      : v->safe                                                          ? v->level
-                                                                                         : level_allowed(k, v->level);
+    int level = v->of && expr_at_least(k->symbols, v->by, expr_int(k->symbols, 1)) ? v->level
+                : v->safe                                                          ? v->level
+                                                                                   : level_allowed(k, v->level);
+    for (int i = 0; v->of && i < v->of->n; i++) /* what it is made of may itself stand under a condition */
+        if (v->of->term[i].var->at_level > level) level = v->of->term[i].var->at_level;
     buf_printf(&k->block[level].text, "const int64_t %s = %s;\n", v->name, definition);
     v->standing = true;
     v->at_level = level;

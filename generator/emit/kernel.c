@@ -229,7 +229,7 @@ static const char *add_param(Kernel *k, Arg arg, const char *name, const char *t
             return p->name;
     }
     if (!name) {
-        static const char letters[] = "abcdefghoqrtuwxz";
+        static const char letters[] = "abcdefghotuwxz";
         const int i = k->n_operands++;
         name = i < (int)sizeof letters - 1 ? text_of(k, "%c", letters[i]) : text_of(k, "in%d", i);
     }

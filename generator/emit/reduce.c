@@ -216,22 +216,22 @@ static void columns_body(Kernel *k, Reduction *r)
     row_groups(k, row, s.kept, s.n_kept - 1, of_group);
     part_bounds(k, r, &s, part, &from, &to);
     line(k, "%s s[STRIP_OWN];", r->type);
-    line(k, "FOR_STRIP (c, width) s[OWN(c)] = %s;", r->start);
+    line(k, "FOR_STRIP (k, width) s[OWN(k)] = %s;", r->start);
     const int open = open_reduced(k, &s, 0, from, to, of_group);
-    block_open(k, "FOR_STRIP (c, width)");
-    Affine c = affine_var(k, group_var(k, column, "c"));
+    block_open(k, "FOR_STRIP (k, width)");
+    Affine c = affine_var(k, group_var(k, column, "k"));
     if (k->pass != PASS_COLLECT) {
         Affine begin = affine_var(k, first_column);
         c = affine_add(k, &begin, &c, expr_int(k->symbols, 1));
     }
     of_group[column] = c;
-    take_element(k, r, of_group, "s[OWN(c)]");
+    take_element(k, r, of_group, "s[OWN(k)]");
     block_close(k);
     for (int i = 0; i < open; i++) block_close(k);
     if (alone)
-        line(k, "FOR_STRIP (c, width) %s[column + c] = %s;", y, result(k, r, "s[OWN(c)]"));
+        line(k, "FOR_STRIP (k, width) %s[column + k] = %s;", y, result(k, r, "s[OWN(k)]"));
     else
-        line(k, "FOR_STRIP (c, width) %s[line * %s + column + c] = %s;", y, n, result(k, r, "s[OWN(c)]"));
+        line(k, "FOR_STRIP (k, width) %s[line * %s + column + k] = %s;", y, n, result(k, r, "s[OWN(k)]"));
     block_close(k);
     r->rows = expr_mul(k->symbols, both, expr_ceildiv(k->symbols, width, expr_int(k->symbols, PARTS)));
     r->each = expr_mul(k->symbols, expr_int(k->symbols, PARTS), groups_extent(k, s.reduced, s.n_reduced));
@@ -286,7 +286,7 @@ static void parts_body(Kernel *k, void *context)
     const char *y = param_result(k, r->y, "y"),
                *part = param_other(k, ARG_SCRATCH, "part", text_of(k, "const %s *", r->type), r->offset);
     const char *parts = size_bare(k, r->parts), *n = size_bare(k, r->rows);
-    const char *value = stored(k, r->y->dtype, (Code){r->columns ? "s[OWN(c)]" : "s", BINDS_LOW, 0});
+    const char *value = stored(k, r->y->dtype, (Code){r->columns ? "s[OWN(k)]" : "s", BINDS_LOW, 0});
     if (!r->columns) {
         block_open(k, "FOR_ROWS (row, %s)", n);
         line(k, "%s s = %s;", r->type, r->start);
@@ -303,12 +303,12 @@ static void parts_body(Kernel *k, void *context)
     line(k, "const int64_t row = block / strips(%s), column = block %% strips(%s) * STRIP, width = strip_width(%s, column);", width,
          width, width);
     line(k, "%s s[STRIP_OWN];", r->type);
-    line(k, "FOR_STRIP (c, width) s[OWN(c)] = %s;", r->start);
+    line(k, "FOR_STRIP (k, width) s[OWN(k)] = %s;", r->start);
     block_open(k, "for (int64_t p = 0; p < %s; p++)", parts);
     line(k, "const int64_t at = (row * %s + p) * %s + column;", parts, width);
-    line(k, "FOR_STRIP (c, width) %s;", update_text(k, r, "s[OWN(c)]", text_of(k, "%s[at + c]", part)));
+    line(k, "FOR_STRIP (k, width) %s;", update_text(k, r, "s[OWN(k)]", text_of(k, "%s[at + k]", part)));
     block_close(k);
-    line(k, "FOR_STRIP (c, width) %s[row * %s + column + c] = %s;", y, width, value);
+    line(k, "FOR_STRIP (k, width) %s[row * %s + column + k] = %s;", y, width, value);
     block_close(k);
 }
 
