@@ -69,7 +69,7 @@ static Value *grouped_dot(Import *im, Value *x, Value *y, bool trans_y)
 {
     Graph *g = im->graph;
     Expr *heads = x->shape[1], *shared = y->shape[1], *rows = x->shape[2];
-    if (heads == shared) return b_dot(g, x, y, false, trans_y);
+    if (expr_always_equal(im->symbols, heads, shared)) return b_dot(g, x, y, false, trans_y);
     Expr *each = expr_divide_exactly(im->symbols, heads, shared);
     Expr *shape[] = {x->shape[0], shared, expr_mul(im->symbols, each, rows), x->shape[3]};
     Value *product = b_dot(g, b_reshape(g, x, 4, shape), y, false, trans_y);
@@ -77,7 +77,7 @@ static Value *grouped_dot(Import *im, Value *x, Value *y, bool trans_y)
     return b_reshape(g, product, 4, apart);
 }
 
-static void check_heads(const Attending *a)
+void attention_check(const Attending *a)
 {
     Import *im = a->im;
     const OnnxNode *node = a->node;
@@ -91,9 +91,10 @@ static void check_heads(const Attending *a)
     must_agree(im, node, a->q->shape[3], a->k->shape[3], "head sizes of Q and K");
     must_agree(im, node, a->k->shape[1], a->v->shape[1], "heads of K and V");
     must_agree(im, node, a->k->shape[2], a->v->shape[2], "times of K and V");
-    if (a->q->shape[1] != a->k->shape[1] && !expr_divide_exactly(im->symbols, a->q->shape[1], a->k->shape[1]))
-        import_error(im, node, "Q is %s and K %s: heads of Q are no multiple of those of K", type_text(im, a->q),
-                     type_text(im, a->k));
+    Expr *heads = a->q->shape[1], *shared = a->k->shape[1];
+    if (heads == shared || expr_divide_exactly(im->symbols, heads, shared)) return;
+    import_error(im, node, "Q is %s and K %s: wanted fixed numbers of heads, those of Q a multiple of those of K",
+                 type_text(im, a->q), type_text(im, a->k));
 }
 
 static Value *modified(Attending *a, const OnnxGraph *graph, Value *v)
@@ -111,7 +112,7 @@ static Value *modified(Attending *a, const OnnxGraph *graph, Value *v)
 Value *attend(Attending *a)
 {
     Graph *g = a->im->graph;
-    check_heads(a);
+    attention_check(a);
     Value *scores = a->raw = scaled(g, grouped_dot(a->im, a->q, a->k, true), a->scale);
     if (a->softcap > 0) scores = scaled(g, b_unary(g, OP_tanh, scaled(g, scores, 1 / a->softcap)), a->softcap);
     a->capped = scores;
@@ -201,7 +202,7 @@ void import_Attention(Import *im, const OnnxNode *node)
     if (!past_k != !past_v) import_error(im, node, "one of past_key and past_value is given; wanted both or none");
     a.k = after_past(im, node, past_k, a.k);
     a.v = after_past(im, node, past_v, a.v);
-    want_rank(im, node, a.q, 4, 4, "Q");
+    attention_check(&a);
     a.scale = attr_has(node, "scale") ? attr_float(node, "scale", 1) : default_scale(im, node, a.q);
     a.softcap = attr_float(node, "softcap", 0);
     read_masks(&a, past_k);
@@ -217,7 +218,7 @@ void import_Attention(Import *im, const OnnxNode *node)
 void import_FlexAttention(Import *im, const OnnxNode *node)
 {
     Attending a = {.im = im, .node = node, .q = input(im, node, 0), .k = input(im, node, 1), .v = input(im, node, 2)};
-    want_rank(im, node, a.q, 4, 4, "Q");
+    attention_check(&a);
     a.scale = attr_has(node, "scale") ? attr_float(node, "scale", 1) : default_scale(im, node, a.q);
     a.score_mod = attr_graph(node, "score_mod");
     a.prob_mod = attr_graph(node, "prob_mod");

@@ -17,6 +17,8 @@ typedef struct Attending {
 
 /* (batch, heads, time, value size); fills raw, capped, biased and probabilities. */
 Value *attend(Attending *a);
+/* That q, k and v fit each other, or the user's error; states what makes them fit. */
+void attention_check(const Attending *a);
 /* Keys must be allowed by this mask too. */
 void allow_only(Attending *a, Value *mask);
 /* A mask of the user: bool, or floats to add in which -inf forbids a key. */

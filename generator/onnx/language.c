@@ -17,6 +17,18 @@ static Value *time_first(Import *im, const OnnxNode *node, Value *v, int64_t hea
     return b_transpose(im->graph, to_heads(im, node, v, heads, what), (int64_t[]){2, 0, 1, 3});
 }
 
+/* beta (batch, time, heads or 1) as (time, batch, heads or 1, 1). */
+static Value *one_a_head(Import *im, const OnnxNode *node, Value *beta, int64_t heads)
+{
+    Graph *g = im->graph;
+    want_rank(im, node, beta, 3, 3, "beta");
+    if (!expr_is(beta->shape[2], 1)) {
+        must_agree(im, node, beta->shape[2], number(im, heads), "the last axis of beta and kv_num_heads");
+        beta = b_reshape(g, beta, 3, (Expr *[]){beta->shape[0], beta->shape[1], number(im, heads)});
+    }
+    return b_transpose(g, b_expand_dims(g, beta, 3), (int64_t[]){1, 0, 2, 3});
+}
+
 /* One step: state = exp(decay) state + k (v, or beta (v - state' k))', y = scale q state. */
 static void linear_step(Graph *g, const Linear *l, Value *state, Value *const *in)
 {
@@ -65,11 +77,7 @@ void import_LinearAttention(Import *im, const OnnxNode *node)
     l.slice[1] = time_first(im, node, input(im, node, 1), shared, "key");
     l.slice[2] = time_first(im, node, input(im, node, 2), shared, "value");
     if (l.gates) l.slice[3] = time_first(im, node, input(im, node, 4), shared, "decay");
-    if (l.corrects) {
-        Value *beta = input(im, node, 5);
-        bool one = beta->rank == 3 && expr_is(beta->shape[2], 1);
-        l.slice[4] = time_first(im, node, beta, one ? 1 : shared, "beta");
-    }
+    if (l.corrects) l.slice[4] = one_a_head(im, node, input(im, node, 5), shared);
     Value *q = l.slice[0], *k = l.slice[1], *v = l.slice[2], *past = optional_input(im, node, 3);
     must_agree(im, node, q->shape[3], k->shape[3], "head sizes of query and key");
     for (int i = 1; i < 5; i++)

@@ -23,7 +23,8 @@ typedef struct Resizing {
 typedef struct Axis {
     int axis, in_roi;
     Expr *in, *out;
-    bool is_ratio; /* the scale is out / in; else it is given */
+    bool is_ratio; /* the scale is out / in; else it is given: as a value, or as a number */
+    Value *common;
     double scale;
 } Axis;
 
@@ -52,22 +53,28 @@ static Expr *scaled_size(Import *im, const OnnxNode *node, Expr *in, double scal
     return expr_floordiv(im->symbols, expr_mul(im->symbols, in, number(im, p)), number(im, q));
 }
 
-/* keep_aspect_ratio_policy: all axes are scaled by the smallest (or largest) of size / in, rounded half up. */
+/* keep_aspect_ratio_policy: all axes are scaled by the smallest (or largest) of size / in, and the results rounded half up:
+ * round(size * in_i / in) = (2 * size * in_i + in) // (2 * in) for each axis, of which again the smallest (or largest). */
 static void keep_aspect_ratio(Resizing *r, Axis *axes, int n, bool smallest)
 {
-    int64_t in, out;
-    double scale = 0;
+    Symbols *s = r->im->symbols;
+    Graph *g = r->im->graph;
+    Dtype d = input_term(r->im, r->node, 0)->dtype == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
+    Expr *size[MOST_AXES], *two = number(r->im, 2);
+    Value *common = NULL;
     for (int i = 0; i < n; i++) {
-        in = want_int(r->im, r->node, axes[i].in, "under keep_aspect_ratio_policy, a size");
-        out = want_int(r->im, r->node, axes[i].out, "under keep_aspect_ratio_policy, a size");
-        double ratio = (double)out / (double)in;
-        if (i == 0 || (smallest ? ratio < scale : ratio > scale)) scale = ratio;
+        size[i] = axes[i].out;
+        Value *ratio = b_div(g, dim_value(g, size[i], d), dim_value(g, axes[i].in, d));
+        common = common ? b_binary(g, smallest ? OP_min : OP_max, common, ratio) : ratio;
     }
     for (int i = 0; i < n; i++) {
-        expr_is_int(axes[i].in, &in);
-        axes[i].out = number(r->im, (int64_t)floor(scale * (double)in + 0.5));
+        for (int k = 0; k < n; k++) {
+            Expr *doubled = expr_mul(s, two, expr_mul(s, size[k], axes[i].in));
+            Expr *rounded = expr_floordiv(s, expr_add(s, doubled, axes[k].in), expr_mul(s, two, axes[k].in));
+            axes[i].out = k == 0 ? rounded : smallest ? min_of(r->im, axes[i].out, rounded) : max_of(r->im, axes[i].out, rounded);
+        }
         axes[i].is_ratio = false;
-        axes[i].scale = scale;
+        axes[i].common = common;
     }
 }
 
@@ -98,7 +105,8 @@ static void read_scales(Import *im, const OnnxNode *node, int i, Axis *axes, int
 /* The scale as a scalar of the coordinates' type. */
 static Value *scale_value(Graph *g, const Axis *a, Dtype d)
 {
-    return a->is_ratio ? b_div(g, dim_value(g, a->out, d), dim_value(g, a->in, d)) : b_number(g, d, a->scale);
+    if (a->is_ratio) return b_div(g, dim_value(g, a->out, d), dim_value(g, a->in, d));
+    return a->common ? a->common : b_number(g, d, a->scale);
 }
 
 static Value *roi_at(const Resizing *r, int i, Dtype d)
@@ -282,7 +290,8 @@ static Value *repeated(const Resizing *r, const Axis *a, Value *v)
     Graph *g = r->im->graph;
     bool half = strstr(r->transform, "half_pixel") && strcmp(r->transform, "tf_half_pixel_for_nn") != 0;
     bool plain = strcmp(r->transform, "asymmetric") == 0 && strcmp(r->nearest, "floor") == 0;
-    if (a->is_ratio || a->scale != floor(a->scale) || a->scale < 2 || !(plain || (half && strncmp(r->nearest, "round", 5) == 0)))
+    if (a->is_ratio || a->common || a->scale != floor(a->scale) || a->scale < 2 ||
+        !(plain || (half && strncmp(r->nearest, "round", 5) == 0)))
         return NULL;
     Expr *factor = number(r->im, (int64_t)a->scale), *shape[MOST_AXES];
     v = split_axis(g, v, a->axis, v->shape[a->axis], number(r->im, 1));
@@ -294,7 +303,7 @@ static Value *resize_axis(const Resizing *r, const Axis *a, Value *v)
 {
     Graph *g = r->im->graph;
     bool crops = strcmp(r->transform, "tf_crop_and_resize") == 0;
-    if (!crops && a->in == a->out && (a->is_ratio || a->scale == 1)) return v;
+    if (!crops && a->in == a->out && (a->is_ratio || a->common || a->scale == 1)) return v;
     Value *done = r->mode == NEAREST ? repeated(r, a, v) : NULL;
     if (done) return done;
     Value *x = original_positions(r, a, v->dtype == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32);
