@@ -51,9 +51,6 @@ $(TEST_OUT)/interpret_golden: $(OBJ)/test/reference/interpret_golden.o $(TEST_SU
 $(TEST_OUT)/interpret_conformance: $(OBJ)/test/conformance/interpret.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
-$(TEST_OUT)/interpret_conformance: $(OBJ)/test/conformance/interpret.o $(TEST_SUPPORT) $(LIBRARY)
-	@mkdir -p $(@D)
-	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
 $(TEST_OUT)/make_bad_models: $(OBJ)/test/error/make_bad_models.o $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
