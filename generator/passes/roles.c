@@ -311,8 +311,8 @@ static bool constants_alone(const Roles *r, const OnnxNode *node)
 {
     if (!strcmp(node->op_type, "Constant")) return true;
     if (!is_view(node) && !is_weight_arithmetic(node)) return false;
-    const bool all = !is_view(node) || !strcmp(node->op_type, "Concat");
-    for (int k = 0; k < (all ? node->n_inputs : 1); k++) /* of a view, the shape may be anything */
+    const bool first_alone = strcmp(node->op_type, "Concat") && (is_view(node) || !strncmp(node->op_type, "Reduce", 6));
+    for (int k = 0; k < (first_alone ? 1 : node->n_inputs); k++) /* the others are shapes and axes, which may be anything */
         if (!is_constant(r, node->inputs[k])) return false;
     return node->n_inputs > 0;
 }

@@ -159,11 +159,21 @@ static void separate(Decision *d, Candidate *c)
     }
     if (made > NAMES_SHOWN) buf_printf(&names, ", … (%d tensors)", made);
     keep_rest(d, c);
-    say(d, asked ? arena_text(d->arena, "\"%s\": separated into %s", c->name, buf_text(&names))
-                 : arena_text(d->arena,
-                              "\"%s\" holds one value and is used in %d places, as exporters merge equal tensors of fresh models: "
-                              "separated into %s (--tie \"%s\" keeps it one)",
-                              c->name, made, buf_text(&names), c->name));
+    const char *text;
+    if (asked)
+        text = arena_text(d->arena, "\"%s\": separated into %s", c->name, buf_text(&names));
+    else if (made == 1)
+        text = arena_text(
+            d->arena,
+            "\"%s\" holds one value and trains in one of the places that use it: there it is %s (--tie \"%s\" keeps it one)",
+            c->name, buf_text(&names), c->name);
+    else
+        text = arena_text(
+            d->arena,
+            "\"%s\" holds one value and is used in %d places, as exporters merge equal tensors of fresh models: separated "
+            "into %s (--tie \"%s\" keeps it one)",
+            c->name, made, buf_text(&names), c->name);
+    say(d, text);
 }
 
 void separate_merged(Decision *d)

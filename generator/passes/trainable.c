@@ -142,7 +142,7 @@ static void give_init(Decision *d, const Candidate *c, Tensor *t)
                   c->name, file);
     else if (!may_train(c))
         error_add(
-            "the data of \"%s\" is not there (\"%s\" is missing beside the model), and --init makes weights alone: this is a %s",
+            "the data of \"%s\" is not there (\"%s\" is missing beside the model), and --init makes weights alone; what it is: %s",
             c->name, file, c->reason);
     else
         t->init = !strcmp(c->init, "gain") ? "ones" : !strcmp(c->init, "bias") ? "zeros" : d->options->init;
