@@ -81,14 +81,14 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static noreturn void unknown_option(Arena *arena, const char *given)
+static noreturn void unknown_option(Arena *arena, const char *given, bool known)
 {
+    if (known) error_exit("%s: wanted a value after it; disc-gen --help says which", given);
     const char *names[sizeof long_options / sizeof *long_options];
     int n = 0;
     for (const struct option *o = long_options; o->name; o++) names[n++] = arena_text(arena, "--%s", o->name);
     const char *near = near_names(arena, given, names, n);
-    error_exit("unknown option \"%s\", or one without its value%s%s; disc-gen --help lists them", given,
-               near[0] ? "; near are " : "", near);
+    error_exit("unknown option \"%s\"%s%s; disc-gen --help lists them", given, near[0] ? "; near are " : "", near);
 }
 
 static int batch_norm_of(const char *text)
@@ -153,7 +153,7 @@ void options_parse(Options *o, Arena *arena, int argc, char **argv)
     *o = (Options){.optimizer = "adamw", .precision = "fp32", .batch_norm = BATCH_NORM_AS_EXPORTED};
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, ":o:", long_options, NULL)) != -1;) {
-        if (option == '?' || option == ':') unknown_option(arena, argv[optind - 1]);
+        if (option == '?' || option == ':') unknown_option(arena, argv[optind - 1], option == ':');
         take(o, arena, option, optarg);
     }
     if (optind < argc) o->model = argv[optind++];
@@ -164,13 +164,23 @@ void options_parse(Options *o, Arena *arena, int argc, char **argv)
         error_exit("--inference makes a program that does not train: --loss, --train and --freeze have no meaning with it");
 }
 
-const char *options_text(Arena *arena, int argc, char **argv)
+static void put_word(Buf *text, const char *word)
+{
+    const bool plain = word[0] && !word[strcspn(word, " \t\n'\"\\$`*?[](){}<>|;&#~!")];
+    buf_printf(text, plain ? " %s" : " '%s'", word);
+}
+
+const char *options_text(Arena *arena, const Options *o, int argc, char **argv)
 {
     Buf text = {.arena = arena};
+    const char *slash = strrchr(o->model, '/');
     buf_put(&text, "disc-gen");
-    for (int i = 1; i < argc; i++) {
-        const bool plain = argv[i][0] && !argv[i][strcspn(argv[i], " \t\n'\"\\$`*?[](){}<>|;&#~!")];
-        buf_printf(&text, plain ? " %s" : " '%s'", argv[i]);
+    put_word(&text, slash ? slash + 1 : o->model);
+    optind = 0; /* from the start again */
+    for (int option, row; (option = getopt_long(argc, argv, ":o:", long_options, &row)) != -1;) {
+        if (option == 'o') continue;
+        buf_printf(&text, " --%s", long_options[row].name);
+        if (optarg) put_word(&text, optarg);
     }
     return buf_text(&text);
 }

@@ -229,6 +229,7 @@ void output_content(Import *im, const OnnxNode *node, int i, Dtype dtype, int ra
 }
 
 /* ---- nodes ---- */
+enum { NEWEST_OPSET = 28 };
 static void import_node(Import *im, const OnnxNode *node)
 {
     const Row *row = row_of(node);
@@ -236,6 +237,11 @@ static void import_node(Import *im, const OnnxNode *node)
     int version = opset(im, node);
     if (!node->domain[0] && version < 7)
         import_error(im, node, "opset %d; wanted 7 or later: convert the model with onnx.version_converter", version);
+    if (!node->domain[0] && version > NEWEST_OPSET)
+        import_error(im, node,
+                     "opset %d, and %s may mean something else there than up to opset %d, which is known: export the model again "
+                     "with opset_version=%d, or convert it with onnx.version_converter",
+                     version, node->op_type, NEWEST_OPSET, NEWEST_OPSET);
     if (has_input(node, 0)) {
         Term *first = input_term(im, node, 0);
         if (!first->is_sequence && !first->is_absent && !dtype_allowed(first->dtype, row->types))
@@ -372,7 +378,10 @@ static void not_empty(Import *im, Expr *dim)
 static void import_model_input(Import *im, const OnnxValueInfo *info)
 {
     const char *what = arena_text(im->arena, "input \"%s\"", info->name);
-    if (info->kind != ONNX_IS_TENSOR) error_exit("%s: %s is a sequence, map or optional; wanted a tensor", im->model->path, what);
+    if (info->kind != ONNX_IS_TENSOR)
+        error_exit("%s: %s is no tensor (a sequence, a map, an optional, or of no type at all); wanted a tensor with its element "
+                   "type and shape",
+                   im->model->path, what);
     if (!info->has_shape)
         error_exit("%s: %s has no shape; wanted one, at least its rank: give it when exporting, or set it with onnx.helper",
                    im->model->path, what);

@@ -182,10 +182,15 @@ static const char *symbol_meant(Symbols *symbols, OnnxModel *model, Arena *arena
 
 static void declare_dims(Symbols *symbols, OnnxModel *model, const Options *options, Arena *arena)
 {
+    Map *given = map_new(arena); /* name -> the entry that declared it */
     for (int i = 0; i < options->dims.n; i++) {
         const char *entry = options->dims.at[i], *text,
                    *name = split(arena, "--dim", entry, &text, "NAME=LO..HI, NAME=LO..HI~LIKELY or NAME=N");
-        name = symbol_meant(symbols, model, arena, entry, name);
+        if (!map_has(given, name)) name = symbol_meant(symbols, model, arena, entry, name);
+        if (map_has(given, name))
+            error_exit("--dim %s: that dim was declared before, by --dim %s; give it once", entry,
+                       (const char *)map_get(given, name));
+        map_set(given, name, (void *)entry);
         const int64_t low = number(entry, text, &text);
         int64_t high = low, likely = 0;
         if (!strncmp(text, "..", 2)) high = number(entry, text + 2, &text);
@@ -202,9 +207,9 @@ void pass_dims(Symbols *symbols, OnnxModel *model, const Options *options, Arena
     for (int i = 0; i < model->graph->n_inputs; i++) {
         const OnnxValueInfo *input = &model->graph->inputs[i];
         if (!input->is_initializer && input->kind == ONNX_IS_TENSOR && !input->has_shape)
-            error_add(
-                "input \"%s\" declares no shape, not even a rank; export it with its dims named (dynamic_axes or dynamic_shapes)",
-                input->name);
+            error_add("%s: input \"%s\" declares no shape, not even a rank; export it with its dims named (dynamic_axes or "
+                      "dynamic_shapes)",
+                      model->path, input->name);
     }
     error_stop();
     name_dims(model, options, arena);
