@@ -58,6 +58,22 @@ $(TEST_OUT)/kernels: $(OBJ)/test/kernels/kernels.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
 
+
+# ---- ONNX's node tests ----
+BLAS_INCLUDE := $(firstword $(wildcard /usr/include/*/openblas-openmp /usr/include/openblas-openmp))
+$(OBJ)/runtime/device/blas_host.o $(OBJ)/runtime/device/conv_host.o: CFLAGS += $(addprefix -I,$(BLAS_INCLUDE))
+$(OBJ)/test/conformance/runner.o: test/conformance/runner.c
+	@mkdir -p $(@D)
+	@echo "  CC       $<"; $(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) -I. -MMD -c -o $@ $<
+$(TEST_OUT)/conformance_batch: $(OBJ)/test/conformance/batch.o $(OBJ)/test/conformance/case.o $(LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+$(TEST_OUT)/conformance_runner.a: $(OBJ)/test/conformance/runner.o $(RUNTIME_OBJ) $(OBJ)/runtime/device/blas_host.o $(OBJ)/runtime/device/conv_host.o
+	@mkdir -p $(@D)
+	@echo "  AR       $@"; rm -f $@; ar rcs $@ $^
+conformance: $(TEST_OUT)/conformance_batch $(TEST_OUT)/conformance_runner.a
+	@TEST_OUT=$(TEST_OUT) JOBS=$(JOBS) bash test/conformance/run.sh
+
 # One line a test; a script's label is its folder.
 $(TEST_OUT)/CTestTestfile.cmake: test/tests.mk $(SCRIPTS) $(wildcard test/unit/*.c)
 	@mkdir -p $(@D)

@@ -82,6 +82,7 @@ typedef struct {
     LossInfo loss;
     const char *trainable_table;       /* text of trainable.txt */
     const char *settings;              /* the command line */
+    bool tables_alone;                 /* no main.c, Makefile and runtime/: the folder becomes part of a larger program */
     VEC(const char *) notes;           /* what was said to the user; stands in README-like head comment of model.cu */
 } Project;
 /* Fuses, schedules, emits; writes DIR (files aside, then renamed; errors of the disk are the user's). */

@@ -2,7 +2,7 @@
  * renamed. Errors of the disk are the user's: what was written aside is taken away again. */
 #ifndef FOLDER_H
 #define FOLDER_H
-#include "support/arena.h"
+#include "ir/ir.h"
 #include <stdio.h>
 
 typedef struct Folder Folder;
@@ -13,5 +13,7 @@ void folder_bytes(Folder *folder, const char *name, const void *bytes, size_t n)
 void folder_begin(Folder *folder, const char *name);
 void folder_append(Folder *folder, const void *bytes, size_t n);
 void folder_end(Folder *folder);
+/* A safetensors file; every tensor has its data. */
+void folder_tensors(Folder *folder, const char *name, Arena *arena, const Tensor *const *tensors, int n);
 void folder_commit(Folder *folder); /* gives all files their names */
 #endif

@@ -50,18 +50,17 @@ static size_t tensor_bytes(const Tensor *t)
 }
 
 /* Length of the header in 8 bytes, little-endian; the header, JSON padded with spaces; the tensors one after another. */
-static void write_weights(Folder *folder, const Layout *l)
+void folder_tensors(Folder *folder, const char *file, Arena *arena, const Tensor *const *tensors, int n)
 {
-    Buf header = {.arena = l->arena};
+    Buf header = {.arena = arena};
     Json json = json_begin(&header);
     int64_t at = 0;
     json_object_inline(&json, NULL);
-    for (int i = 0; i < l->weights.n; i++) {
-        const Tensor *t = l->weights.at[i].tensor;
-        if (!t->data) continue;
+    for (int i = 0; i < n; i++) {
+        const Tensor *t = tensors[i];
         int64_t bytes = (int64_t)tensor_bytes(t);
         json_object_inline(&json, t->name);
-        json_text(&json, "dtype", upper(l->arena, dtype_name(t->dtype)));
+        json_text(&json, "dtype", upper(arena, dtype_name(t->dtype)));
         json_shape(&json, t);
         json_array_inline(&json, "data_offsets");
         json_int(&json, NULL, at);
@@ -75,14 +74,20 @@ static void write_weights(Folder *folder, const Layout *l)
     while (header.length % 8) buf_put(&header, " ");
     uint8_t size[8];
     for (int i = 0; i < 8; i++) size[i] = (uint8_t)((uint64_t)header.length >> (8 * i));
-    folder_begin(folder, "weights.safetensors");
+    folder_begin(folder, file);
     folder_append(folder, size, sizeof size);
     folder_append(folder, buf_text(&header), header.length);
-    for (int i = 0; i < l->weights.n; i++) {
-        const Tensor *t = l->weights.at[i].tensor;
-        if (t->data) folder_append(folder, t->data, tensor_bytes(t));
-    }
+    for (int i = 0; i < n; i++) folder_append(folder, tensors[i]->data, tensor_bytes(tensors[i]));
     folder_end(folder);
+}
+
+static void write_weights(Folder *folder, const Layout *l)
+{
+    const Tensor **with_data = NEW_ARRAY(l->arena, const Tensor *, l->weights.n + 1);
+    int n = 0;
+    for (int i = 0; i < l->weights.n; i++)
+        if (l->weights.at[i].tensor->data) with_data[n++] = l->weights.at[i].tensor;
+    folder_tensors(folder, "weights.safetensors", l->arena, with_data, n);
 }
 
 /* ---- files ---- */
@@ -109,9 +114,11 @@ static void write_folder(const Project *project, const Layout *layout, Program *
     folder_text(folder, "model.h", model_h(project, layout, programs, n));
     folder_text(folder, "model.cu", model_cu(project, layout, programs, n, kernels));
     folder_text(folder, "controller.c", controller_c(project, layout, programs, n));
-    folder_text(folder, "main.c", template_fill(arena, "templates/main.c", holes, n_holes));
-    folder_text(folder, "Makefile", template_fill(arena, "templates/Makefile", holes, n_holes));
-    write_runtime(folder);
+    if (!project->tables_alone) {
+        folder_text(folder, "main.c", template_fill(arena, "templates/main.c", holes, n_holes));
+        folder_text(folder, "Makefile", template_fill(arena, "templates/Makefile", holes, n_holes));
+        write_runtime(folder);
+    }
     if (project->trainable_table && !project->options->inference) folder_text(folder, "trainable.txt", project->trainable_table);
     write_weights(folder, layout);
     folder_commit(folder);

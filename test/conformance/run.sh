@@ -1,0 +1,93 @@
+#!/bin/bash
+# Runs ONNX's node tests as compiled programs on the host, first with the shapes that the models state, then with every dim that may
+# vary a symbol.  Prints what failed, then passed, failed, left out.
+#
+#   run.sh [-v fixed|symbolic] [-s] [PATTERN...]
+#       -v: only that variant; -s: a sample, one or two tests an operator; PATTERN: only tests whose name matches, as in test_conv*
+#
+# left_out.txt names the tests that are left out, with reasons; one of them that passes is reported.  Exit status 1 where a test
+# failed that is not listed; 77 where ../shared has no tests.
+# Needs TEST_OUT with conformance_batch and conformance_runner.a, which `make conformance` builds.
+set -u
+cd "$(dirname "$0")/../.."
+export TEST_OUT=${TEST_OUT:-$PWD/out/test}
+here=test/conformance archive=../shared/conformance/onnx_node_tests_1.23.tar.xz
+jobs=${JOBS:-2} size=50 variants="fixed symbolic" sample=
+while getopts v:s option; do
+    case $option in
+    v) variants=$OPTARG ;;
+    s) sample=yes ;;
+    *) exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+
+work=$TEST_OUT/conformance tests=$TEST_OUT/conformance/node
+[ -f "$archive" ] || { echo "skipped: $archive is not here"; exit 77; }
+if [ ! -f "$work/unpacked" ]; then
+    mkdir -p "$work" && tar -xJf "$archive" -C "$work" && touch "$work/unpacked" || exit 1
+fi
+
+# ---- which ----
+all=$(cd "$tests" && ls -d test_*)
+if [ $# -gt 0 ]; then
+    all=$(for name in $all; do for pattern in "$@"; do [[ $name == $pattern ]] && echo "$name" && break; done; done)
+elif [ -n "$sample" ]; then
+    all=$(cat $here/sample.txt)
+fi
+[ -n "$all" ] || { echo "no test has such a name"; exit 2; }
+
+# ---- one variant: results in $work/VARIANT/results.txt: name, passed|failed, what was said ----
+run_variant() {
+    local variant=$1 out=$work/$1
+    rm -rf "$out" && mkdir -p "$out"
+    # Neighbours in the alphabet are alike: dealt out, units take about the same time.
+    count=$(wc -w <<<"$all") units=$(((count + size - 1) / size))
+    [ $units -lt "$jobs" ] && units=$jobs
+    echo "$all" | awk -v n=$units -v out="$out" '{ print >(out "/names." NR % n) }'
+    ls "$out" | sed -n 's/^names\.//p' |
+        xargs -P "$jobs" -I{} sh -c "bash $here/unit.sh $variant $tests $out/unit{} <$out/names.{} || echo unit {} of $variant is broken"
+    cat "$out"/unit*/made.txt >"$out/made.txt"
+    awk -F'\t' -v OFS='\t' '
+        FILENAME ~ /made.txt$/ { order[++n] = $1; result[$1] = "failed"; said[$1] = $2 == "made" ? "was not run" : $7; next }
+        FILENAME ~ /uncompiled.txt$/ { said[$1] = $2; next }
+        { result[$1] = $2; said[$1] = $3 }
+        END { for (i = 1; i <= n; i++) print order[i], result[order[i]], said[order[i]] }
+    ' "$out/made.txt" "$out"/unit*/uncompiled.txt "$out"/unit*/ran.txt | sort >"$out/results.txt"
+}
+
+# ---- figures ----
+tell() {
+    local variant=$1 out=$work/$1
+    awk -F'\t' -v variant="$variant" '
+        function pattern(text) { gsub(/[.+(){}\[\]^$|]/, "\\\\&", text); gsub(/\*/, ".*", text); return "^" text "$" }
+        FILENAME ~ /left_out.txt$/ {
+            if ($0 ~ /^(#|$)/) next
+            split($0, words, /[ \t]+/)
+            if (words[1] == "symbolic:" && variant != "symbolic") next
+            name = words[1] == "symbolic:" ? words[2] : words[1]
+            out[++n_out] = pattern(name)
+            next
+        }
+        FILENAME ~ /made.txt$/ { varying += $3; dims += $4; frozen += $5; inputs += $6; models += $5 > 0; next }
+        {
+            listed = 0
+            for (i = 1; i <= n_out && !listed; i++) listed = $1 ~ out[i]
+            if ($2 == "passed") { passed++; if (listed) print "listed in left_out.txt, but passes: " $1 }
+            else if (listed) left++
+            else { failed++; print "failed " $1 ": " $3 }
+        }
+        END {
+            printf "%s: %d passed, %d failed, %d left out", variant == "fixed" ? "as exported" : "with symbols", passed, failed, left
+            printf " (%d of %d inputs made constants, in %d models", frozen, inputs, models
+            if (variant == "symbolic") printf "; %d of %d dims symbols", varying, dims
+            print ")"
+            exit failed > 0
+        }
+    ' $here/left_out.txt "$out/made.txt" "$out/results.txt"
+}
+
+status=0
+for variant in $variants; do run_variant "$variant"; done
+for variant in $variants; do tell "$variant" || status=1; done
+exit $status
