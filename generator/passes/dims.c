@@ -42,15 +42,17 @@ static bool find_place(Arena *arena, OnnxModel *model, const char *text, Place *
 
 static const char *names_of_dims(Arena *arena, OnnxModel *model, const char *wrong)
 {
-    VEC(const char *) names = {0};
+    Map *names = map_new(arena); /* each once */
     for (int i = 0; i < model->graph->n_inputs; i++) {
         OnnxValueInfo *input = &model->graph->inputs[i];
         for (int axis = 0; is_batch_input(input) && axis < input->rank; axis++) {
-            if (!input->dims[axis].known) vec_push(arena, &names, input->dims[axis].param);
-            vec_push(arena, &names, place_text(arena, input, axis));
+            if (!input->dims[axis].known) map_set(names, input->dims[axis].param, arena);
+            map_set(names, place_text(arena, input, axis), arena);
         }
     }
-    return near_names(arena, wrong, names.at, names.n);
+    const char **list = NEW_ARRAY(arena, const char *, map_count(names) + 1);
+    for (int i = 0; i < map_count(names); i++) list[i] = map_key(names, i);
+    return near_names(arena, wrong, list, map_count(names));
 }
 
 /* "NAME=REST": splits at the last '=', for names may hold one. */

@@ -153,7 +153,7 @@ static void take_input(Maker *m, char **word)
     in->dims = NEW_ARRAY(m->arena, OnnxDim, 8);
     for (char *at = word[3]; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         const char *dim = arena_copy(m->arena, at, strcspn(at, ","));
-        const bool known = dim[0] >= '0' && dim[0] <= '9';
+        const bool known = !dim[strspn(dim, "0123456789")];
         in->dims[in->rank++] = (OnnxDim){known, known ? atoll(dim) : 0, known || !strcmp(dim, "?") ? "" : dim};
     }
 }
