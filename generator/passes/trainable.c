@@ -200,12 +200,24 @@ static const char *table(Decision *d)
     return buf_text(&text);
 }
 
+/* val_2: what PyTorch's exporter says that it was, l1_weight */
+static void name_made_up(Decision *d)
+{
+    for (int i = 0; i < d->list.n; i++) {
+        Candidate *c = d->list.at[i];
+        if (!c->trains || strcmp(c->init, "matrix") || !name_is_generated(c->name)) continue;
+        const char *parameter = exporter_parameter(d->arena, c->uses.at[0].node);
+        if (parameter) c->reason = arena_text(d->arena, "%s, in PyTorch %s", c->reason, parameter + strlen("p_"));
+    }
+}
+
 const char *pass_trainable(OnnxModel *model, const Options *options, Arena *arena, Map *tensors)
 {
     Decision d = {.arena = arena, .model = model, .options = options, .tensors = tensors, .by_name = map_new(arena)};
     Lines lines = {0};
     find_roles(arena, model, &d.list);
     for (int i = 0; i < d.list.n; i++) map_set(d.by_name, d.list.at[i]->name, d.list.at[i]);
+    name_made_up(&d);
     if (options->trainable_file) lines = read_table(&d, options->trainable_file);
     prepare_for_table(&d, &lines);
     if (!options->inference) exporter_notes(model, options, arena);

@@ -427,8 +427,9 @@ static void metadata_tells_copies(void **state)
     "in x f32 batch,4\nw val_2 4,4 random\nw val_4 4,4 like=val_2\nMatMul a: x val_2 -> h\nmeta pkg.torch.onnx.fx_node=%linear : " \
     "[x] = "                                                                                                                       \
     "f(args = (%x, %" p "))\nMatMul b: h val_4 -> y\nmeta pkg.torch.onnx.fx_node=%linear_1 : f(args = (%h, %" q "))\nout y\n"
-    wants(TWICE("p_l_0_weight", "p_l_1_weight"), "train val_2 weight of \"a\" (MatMul)\ntrain val_4 weight of \"b\" (MatMul)\n");
-    wants(TWICE("p_l_weight", "p_l_weight"), "train val_2 weight of \"a\" (MatMul)\n");
+    wants(TWICE("p_l_0_weight", "p_l_1_weight"), "train val_2 weight of \"a\" (MatMul), in PyTorch l_0_weight\ntrain val_4 weight "
+                                                 "of \"b\" (MatMul), in PyTorch l_1_weight\n");
+    wants(TWICE("p_l_weight", "p_l_weight"), "train val_2 weight of \"a\" (MatMul), in PyTorch l_weight\n");
 }
 
 static void tie_errors(void **state)

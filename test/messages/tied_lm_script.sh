@@ -1,0 +1,1 @@
+exec bash test/messages/compare.inc tied_lm_script
