@@ -174,8 +174,9 @@ void import_MultiHeadAttention(Import *im, const OnnxNode *node)
     if (bias) {
         Expr *hidden = expr_mul(s, a.q->shape[3], number(im, heads));
         a.q = with_part_of_bias(im, node, a.q, bias, number(im, 0), heads);
-        a.k = with_part_of_bias(im, node, a.k, bias, hidden, heads);
-        a.v = with_part_of_bias(im, node, a.v, bias, expr_mul(s, hidden, number(im, 2)), heads);
+        bool has_theirs = has_input(node, 1) && input_term(im, node, 1)->rank == 4; /* keys of a cache had it before */
+        if (!has_theirs) a.k = with_part_of_bias(im, node, a.k, bias, hidden, heads);
+        if (!has_theirs) a.v = with_part_of_bias(im, node, a.v, bias, expr_mul(s, hidden, number(im, 2)), heads);
     }
     a.k = after_past(im, node, past_k, a.k);
     a.v = after_past(im, node, optional_input(im, node, 7), a.v);

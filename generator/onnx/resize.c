@@ -134,7 +134,7 @@ static Value *original_positions(const Resizing *r, const Axis *a, Dtype d)
           *out = dim_value(g, a->out, d);
     Value *last = shifted(g, in, -1), *steps = shifted(g, dim_value(g, max_of(r->im, a->out, number(r->im, 2)), d), -1);
     Value *half_pixel = shifted(g, b_div(g, shifted(g, x, 0.5), scale), -0.5);
-    if (strcmp(t, "half_pixel") == 0) return half_pixel;
+    if (strcmp(t, "half_pixel") == 0 || (strcmp(t, "half_pixel_symmetric") == 0 && a->is_ratio)) return half_pixel;
     if (strcmp(t, "pytorch_half_pixel") == 0) return if_several(r, a, half_pixel, b_like(g, x, 0));
     if (strcmp(t, "asymmetric") == 0) return b_div(g, x, scale);
     if (strcmp(t, "tf_half_pixel_for_nn") == 0) return b_div(g, shifted(g, x, 0.5), scale);

@@ -82,7 +82,7 @@ static int taps_along(const Image *image, int axis, Value *place, Sampling sampl
         taps[0] = tap_at(image, axis, padded_place(image, axis, b_unary(g, OP_round, place)), NULL);
         return 1;
     }
-    place = padded_place(image, axis, place);
+    if (sampling == BY_LINEAR) place = padded_place(image, axis, place); /* cubic pads its taps alone, as PyTorch does */
     Value *first = b_unary(g, OP_floor, place), *fraction = b_sub(g, place, first), *rest = b_sub(g, b_like(g, place, 1), fraction);
     if (sampling == BY_LINEAR) {
         taps[0] = tap_at(image, axis, first, rest);
