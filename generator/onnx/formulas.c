@@ -55,11 +55,9 @@ Value *optional_input(Import *im, const OnnxNode *node, int i)
 
 Expr *want_quotient(Import *im, const OnnxNode *node, Expr *a, Expr *b, const char *what)
 {
-    Expr *q = expr_divide_exactly(im->symbols, a, b);
-    if (q) return q;
-    if (expr_is_int(a, NULL) && expr_is_int(b, NULL))
-        import_error(im, node, "%s: %s does not divide by %s", what, expr_text(im->arena, a), expr_text(im->arena, b));
-    return expr_floordiv(im->symbols, a, b);
+    Expr *quotient = divided_evenly(im, a, b);
+    if (!quotient) import_error(im, node, "%s: %s does not divide by %s", what, expr_text(im->arena, a), expr_text(im->arena, b));
+    return quotient;
 }
 
 /* ---- formulas ---- */
