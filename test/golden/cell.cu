@@ -6,7 +6,7 @@
  * made by disc-gen models/test.onnx -o build */
 #include "model.h"
 #include "runtime/device/device.h"
-#include "runtime/device/blas.h"
+#include "runtime/device/pool.h"
 #include "runtime/controller/step.h"
 
 /* add_tanh: f32[n, 8] = add, tanh */
@@ -63,17 +63,17 @@ __global__ void mul_sub_mul(float *y, const float *a, const float *b, const floa
 
 /* div_mul_sub: f32[8, 8], f32[8, 8], f32[8, 8] = mul, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast, mul, add  "r" */
 __global__ void div_mul_sub(float *y0, float *y1, float *y2, const float *b, const float *d, const float *f, const float *h,
-                            float a, float c, float e, float g, float o, float q, float r, float t, float u)
+                            float a, float c, float e, float g, float o, float t, float u, float w, float x)
 {
-    const float v5 = o * q;
-    const float v6 = o / r;
-    const float v7 = sqrtf(t);
+    const float v5 = o * t;
+    const float v6 = o / u;
+    const float v7 = sqrtf(w);
     FOR_EACH (i, 64) {
         const float v = d[i];
         const float v2 = a * b[i] + c * v;
         const float v3 = e * f[i] + g * (v * v);
         const float v4 = h[i];
-        const float v8 = v4 - v5 * v4 - v6 * (v2 / (sqrtf(v3) / v7 + u));
+        const float v8 = v4 - v5 * v4 - v6 * (v2 / (sqrtf(v3) / v7 + x));
         y0[i] = v2;
         y1[i] = v3;
         y2[i] = v8;

@@ -6,7 +6,7 @@
  * made by disc-gen models/test.onnx -o build */
 #include "model.h"
 #include "runtime/device/device.h"
-#include "runtime/device/blas.h"
+#include "runtime/device/pool.h"
 #include "runtime/controller/step.h"
 
 /* add_tanh: f32[batch, 32] = broadcast, add, tanh  "/up/Add", "/Tanh" */
@@ -56,17 +56,17 @@ __global__ void mul_sub_mul(float *y, const float *a, const float *b, int64_t n0
 
 /* div_mul_sub: f32[32, 4], f32[32, 4], f32[32, 4] = mul, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast, mul, add  "down.weight" */
 __global__ void div_mul_sub(float *y0, float *y1, float *y2, const float *b, const float *d, const float *f, const float *h,
-                            float a, float c, float e, float g, float o, float q, float r, float t, float u)
+                            float a, float c, float e, float g, float o, float t, float u, float w, float x)
 {
-    const float v5 = o * q;
-    const float v6 = o / r;
-    const float v7 = sqrtf(t);
+    const float v5 = o * t;
+    const float v6 = o / u;
+    const float v7 = sqrtf(w);
     FOR_EACH (i, 128) {
         const float v = d[i];
         const float v2 = a * b[i] + c * v;
         const float v3 = e * f[i] + g * (v * v);
         const float v4 = h[i];
-        const float v8 = v4 - v5 * v4 - v6 * (v2 / (sqrtf(v3) / v7 + u));
+        const float v8 = v4 - v5 * v4 - v6 * (v2 / (sqrtf(v3) / v7 + x));
         y0[i] = v2;
         y1[i] = v3;
         y2[i] = v8;
@@ -79,28 +79,28 @@ __global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, i
     FOR_ROWS (block, strips(32)) {
         const int64_t column = block * STRIP, width = strip_width(32, column);
         float s[STRIP_OWN];
-        FOR_STRIP (c, width) s[OWN(c)] = 0;
+        FOR_STRIP (k, width) s[OWN(k)] = 0;
         for (int64_t r = 0; r < n0; r++) {
             const int64_t at = column + r * 32;
-            FOR_STRIP (c, width) s[OWN(c)] += a[at + c];
+            FOR_STRIP (k, width) s[OWN(k)] += a[at + k];
         }
-        FOR_STRIP (c, width) y[column + c] = s[OWN(c)];
+        FOR_STRIP (k, width) y[column + k] = s[OWN(k)];
     }
 }
 
 /* div_mul_sub_2: f32[32], f32[32], f32[32] = mul, sqrt, div, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast  "down.weight", "up.bias" */
 __global__ void div_mul_sub_2(float *y0, float *y1, float *y2, const float *b, const float *d, const float *f, const float *h,
-                              float a, float c, float e, float g, float o, float q, float r, float t, float u)
+                              float a, float c, float e, float g, float o, float t, float u, float w, float x)
 {
-    const float v5 = o * q;
-    const float v6 = o / r;
-    const float v7 = sqrtf(t);
+    const float v5 = o * t;
+    const float v6 = o / u;
+    const float v7 = sqrtf(w);
     FOR_EACH (i, 32) {
         const float v = d[i];
         const float v2 = a * b[i] + c * v;
         const float v3 = e * f[i] + g * (v * v);
         const float v4 = h[i];
-        const float v8 = v4 - v5 * v4 - v6 * (v2 / (sqrtf(v3) / v7 + u));
+        const float v8 = v4 - v5 * v4 - v6 * (v2 / (sqrtf(v3) / v7 + x));
         y0[i] = v2;
         y1[i] = v3;
         y2[i] = v8;
@@ -109,17 +109,17 @@ __global__ void div_mul_sub_2(float *y0, float *y1, float *y2, const float *b, c
 
 /* div_mul_sub_3: f32[16, 32], f32[16, 32], f32[16, 32] = mul, sqrt, div, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast  "down.weight", "up.weight" */
 __global__ void div_mul_sub_3(float *y0, float *y1, float *y2, const float *b, const float *d, const float *f, const float *h,
-                              float a, float c, float e, float g, float o, float q, float r, float t, float u)
+                              float a, float c, float e, float g, float o, float t, float u, float w, float x)
 {
-    const float v5 = o * q;
-    const float v6 = o / r;
-    const float v7 = sqrtf(t);
+    const float v5 = o * t;
+    const float v6 = o / u;
+    const float v7 = sqrtf(w);
     FOR_EACH (i, 512) {
         const float v = d[i];
         const float v2 = a * b[i] + c * v;
         const float v3 = e * f[i] + g * (v * v);
         const float v4 = h[i];
-        const float v8 = v4 - v5 * v4 - v6 * (v2 / (sqrtf(v3) / v7 + u));
+        const float v8 = v4 - v5 * v4 - v6 * (v2 / (sqrtf(v3) / v7 + x));
         y0[i] = v2;
         y1[i] = v3;
         y2[i] = v8;
