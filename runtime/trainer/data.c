@@ -27,7 +27,8 @@ static int missing_input(const Data *d, const char *prefix, const InputInfo *inf
     Near near;
     snprintf(wanted, sizeof wanted, "%s%s", prefix, info->name);
     near_start(&near, wanted);
-    for (int i = 0; i < d->file.n; i++) near_offer(&near, d->file.tensors[i].name);
+    for (int i = 0; i < d->file.n; i++) /* of a ready batch, names of that batch */
+        if (!strncmp(d->file.tensors[i].name, prefix, strlen(prefix))) near_offer(&near, d->file.tensors[i].name);
     fault_set(fault, STATUS_USER, "%s: has no \"%s\"; the model wants %s[%s]%s", d->file.path, wanted, dtype_name((int)info->dtype),
               info->shape_text, near_text(&near, near_names, sizeof near_names));
     if (!near.n && d->file.n) {

@@ -180,7 +180,10 @@ int onnx_folder_read(TensorFile *file, const char *folder, const Model *m, Fault
             status = kept ? read_proto(file, kept, m->inputs[i].name, fault) : fault_memory(fault);
         }
     }
-    if (!status && !file->n && m->n_inputs) status = fault_set(fault, STATUS_USER, "%s: holds no input_<n>.pb", folder);
+    if (!status && !file->n && m->n_inputs)
+        status =
+            fault_set(fault, STATUS_USER,
+                      "%s: is a folder without input_0.pb; give an npz or safetensors file, or a folder of input_<n>.pb", folder);
     if (!status) status = file_finish(file, fault);
     if (status) tensor_file_close(file);
     return status;

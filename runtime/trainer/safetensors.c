@@ -17,7 +17,7 @@ static const double MOST_HEADER = 100e6, EXACT = 9007199254740992.0; /* 2^53: wh
 
 static int broken(const TensorFile *file, const char *what, Fault *fault)
 {
-    return fault_set(fault, STATUS_USER, "%s: no whole safetensors file (nor npz): %s", file->path, what);
+    return fault_set(fault, STATUS_USER, "%s: is neither a whole safetensors file nor an npz: %s", file->path, what);
 }
 
 static bool whole_number(const cJSON *item, int64_t *out)
@@ -89,6 +89,33 @@ static int read_tensor(TensorFile *file, const cJSON *item, size_t data_at, Faul
     return 0;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const FileTensor *x = a, *y = b;
+    const char *from_x = x->data, *from_y = y->data;
+    if (from_x != from_y) return from_x < from_y ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* The format has no holes and no overlaps: a file with them was damaged, or put together wrongly. */
+static int check_places(TensorFile *file, size_t data_at, Fault *fault)
+{
+    const char *end = (const char *)file->map + data_at;
+    if (file->n) qsort(file->tensors, (size_t)file->n, sizeof *file->tensors, by_place);
+    for (int i = 0; i < file->n; i++) {
+        const FileTensor *t = &file->tensors[i];
+        if (t->data != end)
+            return fault_set(fault, STATUS_USER,
+                             "%s: the file is damaged: \"%s\" should begin at byte %td of the data, and begins at %td", file->path,
+                             t->name, end - (const char *)file->map - (ptrdiff_t)data_at,
+                             (const char *)t->data - (const char *)file->map - (ptrdiff_t)data_at);
+        end += t->bytes;
+    }
+    const size_t over = file->map_bytes - (size_t)(end - (const char *)file->map);
+    if (!over) return 0;
+    return fault_set(fault, STATUS_USER, "%s: the file is damaged: %zu bytes at its end belong to no tensor", file->path, over);
+}
+
 int safetensors_read(TensorFile *file, Fault *fault)
 {
     uint64_t length;
@@ -110,7 +137,7 @@ int safetensors_read(TensorFile *file, Fault *fault)
         }
     }
     cJSON_Delete(header);
-    return status;
+    return status ? status : check_places(file, 8 + (size_t)length, fault);
 }
 
 /* ---- writing ---- */
