@@ -419,13 +419,15 @@ static void nothing_is_left_after_an_error(void **state)
 }
 
 /* ---- golden ---- */
-static void check_golden(const char *name)
+static void check_golden(const char *name, bool trains)
 {
     Arena *arena = arena_new();
     const char *path = arena_text(arena, "test/golden/%s.cu", name);
     World w = world(read_all(arena, arena_text(arena, "test/golden/%s.ir", name)));
-    train(&w, "adamw");
+    w.options = (Options){.model = "models/test.onnx", .out = "build"};
+    if (trains) train(&w, "adamw");
     emit(&w, false);
+    if (!trains) w.project.train = NULL;
     const char *text = model_cu(&w.project, w.layout, &w.p, 1, w.kernels), *wanted = read_all(arena, path);
     const char *update = getenv("UPDATE");
     if (update && *update) {
@@ -446,12 +448,18 @@ static void check_golden(const char *name)
 static void golden_mlp(void **state)
 {
     (void)state;
-    check_golden("mlp");
+    check_golden("mlp", true);
 }
 static void golden_cell(void **state)
 {
     (void)state;
-    check_golden("cell");
+    check_golden("cell", true);
+}
+
+static void golden_control(void **state)
+{
+    (void)state;
+    check_golden("control", false);
 }
 
 int main(void)
@@ -475,6 +483,7 @@ int main(void)
         cmocka_unit_test(nothing_is_left_after_an_error),
         cmocka_unit_test(golden_mlp),
         cmocka_unit_test(golden_cell),
+        cmocka_unit_test(golden_control),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

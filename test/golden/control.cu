@@ -1,0 +1,58 @@
+/* test.onnx -> model.cu
+ * dims   n 1..64 ~ 8
+ * infer    5 kernels; bytes moved 256*n + 9,
+ *          least possible 32*n + 1
+ * made by disc-gen models/test.onnx -o build */
+#include "model.h"
+#include "runtime/device/device.h"
+#include "runtime/device/pool.h"
+#include "runtime/controller/step.h"
+
+/* tanh_each: f32[n, 8] = tanh */
+__global__ void tanh_each(float *y, const float *a, int64_t n0)
+{
+    FOR_EACH (i, n0) y[i] = tanhf(a[i]);
+}
+
+/* lt_each: bool[] = constant, lt */
+__global__ void lt_each(bool *__restrict__ y, const int64_t *__restrict__ a)
+{
+    const int64_t v = a[0];
+    const bool v2 = v < 3;
+    FOR_EACH (i, 1) y[0] = v2;
+}
+
+/* exp_each: f32[n, 8] = exp */
+__global__ void exp_each(float *y, const float *a, int64_t n0)
+{
+    FOR_EACH (i, n0) y[i] = expf(a[i]);
+}
+
+
+/* Outputs of a batch.  Returns 0, or the error of the first launch that failed. */
+int infer_step(Step *s)
+{
+    const Dims *const d = (const Dims *)s->dims;
+    const int64_t n = d->n;
+    float *const x = buffer<float>(s, INFER_X);                                         /* (n, 8) "input x" */
+    bool *const go = buffer<bool>(s, INFER_GO);                                         /* () "input go" */
+    float *const loop = buffer<float>(s, INFER_LOOP);                                   /* (n, 8) "/loop" */
+    int64_t *const iteration = buffer<int64_t>(s, INFER_ITERATION);                     /* () "iteration" */
+    bool *const lt = buffer<bool>(s, INFER_LT);                                         /* () */
+    float *const if_2 = buffer<float>(s, INFER_IF_2);                                   /* (n, 8) "/if" */
+
+    /* ---- forward ---- */
+    copy_tensor(s, loop, x, 32*n);
+    for (int64_t t = 0, more = read_flag(s, go); more && !s->error; t++) { /* "/loop" */
+        write_int(s, iteration, t);
+        LAUNCH(s, tanh_each, elements(8*n), 256)(loop, loop, 8*n);
+        LAUNCH(s, lt_each, elements(1), 256)(lt, iteration);
+        more = read_flag(s, lt);
+    }
+    if (read_flag(s, go)) { /* "/if" */
+        LAUNCH(s, exp_each, elements(8*n), 256)(if_2, loop, 8*n);
+    } else {
+        copy_tensor(s, if_2, loop, 32*n);
+    }
+    return s->error;
+}
