@@ -121,7 +121,7 @@ static void take_node(Maker *m, char **word, int n)
             OnnxAttribute *a = add_attribute(node, word[i], real ? ONNX_ATTR_FLOAT : ONNX_ATTR_INT);
             a->f = strtod(equals + 1, NULL), a->i = atoll(equals + 1);
         } else if (results) {
-            node->outputs[node->n_outputs++] = word[i];
+            node->outputs[node->n_outputs++] = strcmp(word[i], "-") ? word[i] : "";
         } else {
             node->inputs[node->n_inputs++] = strcmp(word[i], "-") ? word[i] : "";
         }
