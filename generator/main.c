@@ -3,6 +3,8 @@
 #include "onnx/import.h"
 #include "options.h"
 #include "support/diag.h"
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -152,6 +154,7 @@ static void tell(Compilation *c, const Project *project)
 
 int main(int argc, char **argv)
 {
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error with a message */
     Arena *arena = arena_new();
     Options options;
     options_parse(&options, arena, argc, argv);
@@ -175,6 +178,7 @@ int main(int argc, char **argv)
         tell(&c, &project);
         emit_project(&project, arena, c.symbols);
     }
+    if (fflush(stdout) != 0 || ferror(stdout)) error_exit("standard output cannot be written: %s", strerror(errno));
     arena_free(arena);
     return 0;
 }

@@ -1,6 +1,8 @@
 /* The generated programs' main functions: options, then one of train, evaluate, plan, run; faults to stderr.
  * Needs and breaks nothing. */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +31,9 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* OpenMP's threads wait for each other by spinning, for milliseconds: where another program wants the cores too, steps become ten times
- * slower.  libgomp reads how long to spin before main runs, so the program starts itself once more with a short spin, unless the user has
- * said how to wait. */
+/* OpenMP's threads wait for each other by spinning, for milliseconds: where another program wants the cores too, steps become ten
+ * times slower.  libgomp reads how long to spin before main runs, so the program starts itself once more with a short spin, unless
+ * the user has said how to wait. */
 static void spin_briefly(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
@@ -53,14 +55,18 @@ static int program_main(const Model *m, int program, int argc, char **argv)
     Fault *fault = calloc(1, sizeof *fault);
     if (!fault) return STATUS_FAULT;
     spin_briefly(argv);
+    signal(SIGPIPE, SIG_IGN); /* a write that fails is reported, and does not end a run without its checkpoint */
+    signal(SIGXFSZ, SIG_IGN);
     find_folder(argc > 0 ? argv[0] : NULL, folder, sizeof folder);
     int status = options_parse(&options, m, program, argc, argv, fault);
     if (!status && options.help)
         options_help(m, program, name);
     else if (!status)
         status = dispatch(m, &options, program, folder, fault);
+    const bool told = !fflush(stdout) && !ferror(stdout);
+    if (!status && !told && (options.help || options.plan || options.evaluate))
+        status = fault_set(fault, STATUS_USER, "standard output cannot be written: %s", strerror(errno));
     options_free(&options);
-    fflush(stdout);
     if (status && fault->text[0]) fprintf(stderr, "%s: %s\n", name, fault->text);
     free(fault);
     return status;

@@ -56,7 +56,7 @@ static const Row rows[] = {
      NULL},
     {"Files", "checkpoint", "DIR", "keep DIR/checkpoint.safetensors: weights, optimizer, place in the data", T, TEXT,
      AT(checkpoint), NULL},
-    {"Files", "checkpoint-every", "N", "steps between checkpoints (default: at the end and on SIGINT, SIGTERM)", T, COUNT,
+    {"Files", "checkpoint-every", "N", "steps between checkpoints (default: at the end and on SIGINT, SIGTERM, SIGHUP)", T, COUNT,
      AT(checkpoint_every), NULL},
     {"Files", "resume", NULL, "go on from the checkpoint, with its settings where none are given", T, FLAG, AT(resume), NULL},
     {"Files", "log", "FILE", "a line of JSON a step", T, TEXT, AT(log), NULL},

@@ -7,6 +7,7 @@ static void those(sigset_t *set)
     sigemptyset(set);
     sigaddset(set, SIGINT);
     sigaddset(set, SIGTERM);
+    sigaddset(set, SIGHUP);
 }
 
 void signals_hold(Signals *signals)
@@ -23,6 +24,11 @@ int signals_taken(void)
     those(&set);
     int taken = sigtimedwait(&set, NULL, &at_once);
     return taken > 0 ? taken : 0;
+}
+
+const char *signal_name(int taken)
+{
+    return taken == SIGINT ? "SIGINT" : taken == SIGTERM ? "SIGTERM" : "SIGHUP";
 }
 
 void signals_release(Signals *signals)

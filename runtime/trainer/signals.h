@@ -1,4 +1,4 @@
-/* SIGINT and SIGTERM, held back while a step runs and asked for between steps: no handler, no global flag. */
+/* SIGINT, SIGTERM and SIGHUP, held back while a step runs and asked for between steps: no handler, no global flag. */
 #ifndef SIGNALS_H
 #define SIGNALS_H
 #ifndef _POSIX_C_SOURCE
@@ -11,5 +11,6 @@ typedef struct {
 } Signals;
 void signals_hold(Signals *signals);
 int signals_taken(void);                /* the signal that came, or 0 */
+const char *signal_name(int taken);     /* "SIGINT" */
 void signals_release(Signals *signals); /* as it was before */
 #endif

@@ -142,7 +142,7 @@ static int set_aside(Training *t, const StepResult *result)
     int64_t step = t->place.step, batch = t->data.ready ? step % t->data.n_batches : step;
     bool stop = t->options->on_anomaly == ANOMALY_STOP;
     int status = log_guard(&t->log, t->session, stop ? "stopped" : "set_aside", step, &result->breach, result->seconds, t->fault);
-    if (status) return status;
+    if (status) return stop_with_checkpoint(t);
     if (stop) {
         anomaly_fault(batch, &result->breach, t->fault);
         return stop_with_checkpoint(t);
@@ -183,9 +183,10 @@ static int step(Training *t)
     int status = data_batch(&t->data, t->place.step, &t->batch, t->fault);
     if (!status) status = session_run(t->session, t->model->train, &t->batch, &result, t->fault);
     if (status == STATUS_BUDGET) return stop_with_checkpoint(t); /* found before anything was launched: the weights are whole */
-    if (!status) status = result.broke ? set_aside(t, &result) : trained(t, &result);
-    if (status) return status;
+    if (status || (result.broke && (status = set_aside(t, &result)))) return status;
+    status = result.broke ? 0 : trained(t, &result);
     t->place.step++;
+    if (status) return stop_with_checkpoint(t); /* what is told could not be: the step itself is whole */
     status = check_skipped(t, false);
     bool due = t->options->checkpoint_every && t->place.step % t->options->checkpoint_every == 0 && t->place.step < t->place.total;
     return status || !due ? status : write_checkpoint(t, t->fault);
@@ -194,15 +195,12 @@ static int step(Training *t)
 /* Runs until the end, a fault, or a signal. */
 static int loop(Training *t, int *signal_taken)
 {
-    Signals signals;
     int status = 0;
-    signals_hold(&signals);
     while (!status && t->place.step < t->place.total && !(*signal_taken = signals_taken())) status = step(t);
     if (!status && *signal_taken) {
-        status = log_event(&t->log, "signal", t->place.step, *signal_taken == SIGINT ? "SIGINT" : "SIGTERM", t->fault);
-        if (!status) status = write_checkpoint(t, t->fault);
+        status = log_event(&t->log, "signal", t->place.step, signal_name(*signal_taken), t->fault);
+        status = status ? stop_with_checkpoint(t) : write_checkpoint(t, t->fault);
     }
-    signals_release(&signals);
     return status;
 }
 
@@ -221,14 +219,17 @@ int train_program(const Model *m, const Options *options, const char *folder, Fa
     int signal_taken = 0;
     if (!m->train) return fault_set(fault, STATUS_USER, "this program was generated without training");
     int status = open_training(&t);
+    Signals signals;
+    signals_hold(&signals); /* until all is written: a signal during the last step must not lose it */
     if (!status) {
         progress_start(&t.progress, options->progress == 1, t.place.step, t.place.total);
         status = loop(&t, &signal_taken);
         progress_end(&t.progress);
-        if (!status && !signal_taken) status = finish(&t);
+        if (!status && !signal_taken && !(status = finish(&t))) signal_taken = signals_taken();
         progress_summary(&t.progress, t.session->peak_bytes, t.place.skipped);
     }
     close_training(&t);
+    signals_release(&signals);
     if (status || !signal_taken) return status;
     fault_set(fault, 128 + signal_taken, "stopped by signal %d after %" PRId64 " steps%s", signal_taken, t.place.step,
               options->checkpoint ? "; the checkpoint is written, --resume goes on" : "");
