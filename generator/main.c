@@ -174,6 +174,7 @@ int main(int argc, char **argv)
         project.train = training_program(&c, &project.loss);
         project.evaluate = evaluation_program(&c);
     }
+    pass_dims_check(c.symbols);
     if (!options.dump) {
         tell(&c, &project);
         emit_project(&project, arena, c.symbols);

@@ -183,9 +183,9 @@ static void dims_table(Tables *t)
     for (int i = 0; i < l->dims.n; i++) {
         Expr *symbol = l->dims.at[i].symbol;
         SymbolFacts f = symbol_facts(l->symbols, symbol);
-        buf_printf(&t->out, "    {%s, %lld, %lld, %lld, %s, %s},\n", c_string(l->arena, expr_symbol_name(symbol)), (long long)f.low,
-                   (long long)f.high, (long long)expr_likely(l->symbols, symbol), f.declared ? "true" : "false",
-                   f.late ? "true" : "false");
+        buf_printf(&t->out, "    {%s, %lld, %lld, %lld, %s, %s},\n", c_string(l->arena, expr_symbol_name(symbol)),
+                   (long long)(f.declared ? f.expected_low : f.low), (long long)(f.declared ? f.expected_high : f.high),
+                   (long long)expr_likely(l->symbols, symbol), f.declared ? "true" : "false", f.late ? "true" : "false");
     }
     buf_put(&t->out, "    {0},\n};\n\n");
 }

@@ -129,15 +129,15 @@ static void watch_range(Watch *w, int d)
     const char *c = l->dims.at[d].c, *name = expr_symbol_name(symbol), *member = arena_text(arena, "d->%s", c);
     SymbolFacts f = symbol_facts(l->symbols, symbol);
     if (f.late) return;
-    if (f.graph_low > 0 || f.graph_high < EXPR_UNBOUNDED)
+    if (f.low > 0 || f.high < EXPR_UNBOUNDED)
         add(w, arena_text(arena, "%s_possible", c),
-            (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE", range_c(arena, member, f.graph_low, f.graph_high),
-                       range_c(arena, name, f.graph_low, f.graph_high), "what the model itself allows",
-                       "sizes of its tables and windows"});
-    if (f.declared && (f.low != f.graph_low || f.high != f.graph_high))
+            (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE", range_c(arena, member, f.low, f.high), range_c(arena, name, f.low, f.high),
+                       "what the model itself allows", "sizes of its tables and windows"});
+    if (f.declared)
         add(w, arena_text(arena, "%s_range", c),
-            (GuardRow){NULL, "ON_ARRIVAL", "PLAN_AGAIN", range_c(arena, member, f.low, f.high), range_c(arena, name, f.low, f.high),
-                       arena_text(arena, "--dim %s", name), "plans made beforehand"});
+            (GuardRow){NULL, "ON_ARRIVAL", "PLAN_AGAIN", range_c(arena, member, f.expected_low, f.expected_high),
+                       range_c(arena, name, f.expected_low, f.expected_high), arena_text(arena, "--dim %s", name),
+                       "plans made beforehand"});
     if (f.divisor > 1)
         add(w, arena_text(arena, "%s_divisible", c),
             (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE", arena_text(arena, "%s %% %lld == 0", member, (long long)f.divisor),
@@ -145,23 +145,11 @@ static void watch_range(Watch *w, int d)
                        "shapes that the model makes of it"});
 }
 
-/* Certain for all dims, not only within the ranges that the user declared: a batch beyond those is planned anew, not set aside. */
-static bool certainly_not_negative(const Layout *l, Expr *e)
-{
-    Expr *symbols[64];
-    int n = expr_symbols(l->symbols, e, symbols, 64);
-    if (!expr_at_least(l->symbols, e, expr_int(l->symbols, 0))) return false;
-    if (!strchr(expr_text(l->arena, e), '-')) return true;
-    for (int i = 0; i < n; i++)
-        if (symbol_facts(l->symbols, symbols[i]).declared) return false;
-    return true;
-}
-
 static void watch_not_negative(Watch *w, Expr *e, const char *name, const Op *op, const char *relies)
 {
     const Layout *l = w->l;
     Arena *arena = l->arena;
-    if (certainly_not_negative(l, e)) return;
+    if (expr_at_least(l->symbols, e, expr_int(l->symbols, 0))) return;
     const char *text = expr_text(arena, e);
     if (map_has(w->seen, text)) return;
     map_set(w->seen, text, w);
@@ -170,7 +158,7 @@ static void watch_not_negative(Watch *w, Expr *e, const char *name, const Op *op
                    arena_text(arena, "%s >= 0", expr_c(l, e, "d->")), arena_text(arena, "%s >= 0", text), op->source, relies});
 }
 
-/* Where a slice ends within its operand for the declared dims only. */
+/* Where a slice may end beyond its operand. */
 static void watch_slice(Watch *w, const Op *op)
 {
     Symbols *s = w->l->symbols;

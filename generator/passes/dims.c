@@ -199,8 +199,12 @@ static void declare_dims(Symbols *symbols, OnnxModel *model, const Options *opti
         if (*text == '~') likely = number(entry, text + 1, &text);
         if (*text || low > high || (likely && (likely < low || likely > high)))
             error_exit("--dim %s: wanted NAME=LO..HI with LO <= HI, and a likely value between them", entry);
-        symbol_declare(symbols, expr_symbol(symbols, name), low, high, low == high ? low : likely);
-        if (low == high) fix(model, name, low);
+        Expr *symbol = expr_symbol(symbols, name);
+        symbol_expect(symbols, symbol, low, high, low == high ? low : likely);
+        if (low == high) { /* fixed: as if the model said so */
+            fix(model, name, low);
+            symbols_equate(symbols, symbol, expr_int(symbols, low), NULL);
+        }
     }
 }
 
@@ -216,4 +220,20 @@ void pass_dims(Symbols *symbols, OnnxModel *model, const Options *options, Arena
     error_stop();
     name_dims(model, options, arena);
     declare_dims(symbols, model, options, arena);
+}
+
+void pass_dims_check(Symbols *symbols)
+{
+    for (int i = 0; i < symbols_count(symbols); i++) {
+        const char *name = expr_symbol_name(symbols_at(symbols, i));
+        const SymbolFacts f = symbol_facts(symbols, symbols_at(symbols, i));
+        if (!f.declared) continue;
+        if (f.expected_high < f.low || f.expected_low > f.high)
+            error_add("--dim %s=%lld..%lld: the model can only compute with %lld..%lld", name, (long long)f.expected_low,
+                      (long long)f.expected_high, (long long)f.low, (long long)f.high);
+        else if (f.expected_low < f.low || f.expected_high > f.high)
+            notice("--dim %s=%lld..%lld: the model can only compute with %lld..%lld of it", name, (long long)f.expected_low,
+                   (long long)f.expected_high, (long long)f.low, (long long)f.high);
+    }
+    error_stop();
 }

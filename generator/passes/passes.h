@@ -37,6 +37,8 @@ struct OnnxModel; /* onnx/model.h */
 /* shapes    Facts about symbols from --dim and --name-dim; unnamed dims get names INPUT.AXIS; declared output dims are held against the
  *           derived ones.  Run on the model before import. */
 void pass_dims(Symbols *symbols, OnnxModel *model, const Options *options, Arena *arena);
+/* After import: what --dim expects against what the model itself allows. */
+void pass_dims_check(Symbols *symbols);
 
 
 /* fold      Operations on constants are computed; identities vanish; frozen small tensors become constants.  Nothing downstream of a trained

@@ -53,11 +53,15 @@ typedef struct {
     int64_t divisor;
     bool declared, late;
     Expr *upper;
-    int64_t graph_low, graph_high; /* the part of the range that the graph implies: beyond it the model cannot compute */
-} SymbolFacts;                                                  /* likely: 0 when unknown */
-enum { EXPR_UNBOUNDED = 1 << 30 };                              /* high of a symbol nobody has bounded: 2^30 */
+    int64_t expected_low,
+        expected_high;             /* where declared: what the user expects; plans are made for it, nothing is concluded from it */
+} SymbolFacts;                     /* low, high: certain; likely: 0 when unknown */
+enum { EXPR_UNBOUNDED = 1 << 30 }; /* high of a symbol nobody has bounded: 2^30 */
 SymbolFacts symbol_facts(const Symbols *s, const Expr *symbol); /* starts as 0..2^30, divisor 1 */
-void symbol_declare(Symbols *s, Expr *symbol, int64_t low, int64_t high, int64_t likely); /* by the user: replaces */
+void symbol_declare(Symbols *s, Expr *symbol, int64_t low, int64_t high,
+                    int64_t likely); /* a certain range: replaces; before any use */
+/* What the user expects (--dim): a batch beyond it is only planned anew, so no comparison may rely on it. */
+void symbol_expect(Symbols *s, Expr *symbol, int64_t low, int64_t high, int64_t likely);
 bool symbol_narrow(Symbols *s, Expr *symbol, int64_t low,
                    int64_t high); /* by the graph: intersects; false when nothing is left (kept as it was) */
 void symbol_divisible(Symbols *s, Expr *symbol, int64_t divisor);

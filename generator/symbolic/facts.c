@@ -8,7 +8,7 @@
 static Expr *symbol_make(Symbols *s, const char *name, bool late)
 {
     Symbol *symbol = NEW(s->arena, Symbol);
-    symbol->facts = (SymbolFacts){.high = EXPR_UNBOUNDED, .divisor = 1, .late = late, .graph_high = EXPR_UNBOUNDED};
+    symbol->facts = (SymbolFacts){.high = EXPR_UNBOUNDED, .divisor = 1, .late = late, .expected_high = EXPR_UNBOUNDED};
     vec_push(s->arena, &s->symbols, symbol);
     map_set(s->by_name, name, symbol);
     symbol->atom = atom_intern(s, ATOM_SYMBOL, s->symbols.n - 1, NULL, 0);
@@ -99,8 +99,17 @@ void symbol_declare(Symbols *s, Expr *symbol, int64_t low, int64_t high, int64_t
     facts->low = low;
     facts->high = high;
     facts->likely = likely;
-    facts->declared = true;
     new_version(s);
+}
+
+void symbol_expect(Symbols *s, Expr *symbol, int64_t low, int64_t high, int64_t likely)
+{
+    check(0 <= low && low <= high);
+    SymbolFacts *facts = &standing_for(s, symbol)->facts;
+    facts->declared = true;
+    facts->expected_low = low;
+    facts->expected_high = high;
+    facts->likely = likely;
 }
 
 bool symbol_narrow(Symbols *s, Expr *symbol, int64_t low, int64_t high)
@@ -109,8 +118,6 @@ bool symbol_narrow(Symbols *s, Expr *symbol, int64_t low, int64_t high)
     int64_t value;
     if (of->equals && expr_is_int(of->equals, &value)) return low <= value && value <= high;
     SymbolFacts *facts = &of->facts;
-    if (low > facts->graph_low) facts->graph_low = low;
-    if (high < facts->graph_high) facts->graph_high = high;
     if (low < facts->low) low = facts->low;
     if (high > facts->high) high = facts->high;
     if (floor_div(high, facts->divisor) * facts->divisor < low) return false; /* no multiple of the divisor in it */
@@ -221,7 +228,11 @@ static void pass_on(Symbols *s, const SymbolFacts *from, Expr *to)
     if (!expr_is_symbol(to)) return;
     SymbolFacts *facts = &s->symbols.at[symbol_index(to)]->facts;
     facts->divisor = common_multiple(facts->divisor, from->divisor);
-    facts->declared |= from->declared;
+    if (from->declared && !facts->declared) {
+        facts->declared = true;
+        facts->expected_low = from->expected_low;
+        facts->expected_high = from->expected_high;
+    }
     if (!facts->likely) facts->likely = from->likely;
 }
 

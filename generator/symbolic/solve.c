@@ -149,11 +149,13 @@ static int64_t likely_symbol(Symbols *s, const Symbol *symbol)
     if (symbol->equals) return expr_likely(s, symbol->equals);
     const SymbolFacts *facts = &symbol->facts;
     if (facts->likely) return facts->likely;
-    int64_t high = facts->upper ? expr_likely(s, facts->upper) : facts->high;
+    int64_t low = facts->low, high = facts->upper ? expr_likely(s, facts->upper) : facts->high;
     if (high > facts->high) high = facts->high;
-    if (high < facts->low) high = facts->low;
-    int64_t middle = facts->low + (high - facts->low) / 2;
-    if (middle > MIDDLE_AT_MOST && !facts->upper) middle = MIDDLE_AT_MOST;
+    if (facts->declared && facts->expected_low > low) low = facts->expected_low;
+    if (facts->declared && facts->expected_high < high) high = facts->expected_high;
+    if (high < low) high = low;
+    int64_t middle = low + (high - low) / 2;
+    if (middle > MIDDLE_AT_MOST && !facts->upper) middle = low > MIDDLE_AT_MOST ? low : MIDDLE_AT_MOST;
     middle -= middle % facts->divisor;
     while (middle < facts->low) middle += facts->divisor;
     return middle;

@@ -219,10 +219,23 @@ static void test_facts(void **state)
     symbol_divisible(s, x, 4);
     symbol_divisible(s, x, 6);
     facts = symbol_facts(s, x);
-    assert_true(facts.low == 2 && facts.high == 50 && facts.divisor == 12 && facts.declared && facts.likely == 32);
+    assert_true(facts.low == 2 && facts.high == 50 && facts.divisor == 12 && !facts.declared && facts.likely == 32);
     int64_t low, high;
     expr_bounds(s, x, &low, &high);
     assert_true(low == 12 && high == 48);
+}
+
+/* What the user expects is for plans alone: nothing may be concluded from it. */
+static void test_expectations(void **state)
+{
+    (void)state;
+    Expr *x = expr_symbol(s, "expected"), *limit = expr_int(s, 25);
+    symbol_expect(s, x, 10, 20, 16);
+    const SymbolFacts facts = symbol_facts(s, x);
+    assert_true(facts.declared && facts.expected_low == 10 && facts.expected_high == 20 && facts.low == 0);
+    assert_int_equal(expr_compare(s, x, limit), ORDER_UNDECIDED);
+    assert_ptr_not_equal(expr_min(s, x, limit), x);
+    assert_int_equal(expr_likely(s, x), 16);
 }
 
 static void assert_bounds(const char *text, int64_t low, int64_t high)
