@@ -185,6 +185,28 @@ static void watch_positions(Watch *w, const Op *op)
     watch_not_negative(w, expr_sub(w->l->symbols, rows, positions), "position_in_table", op, "rows of the table that it picks");
 }
 
+/* Two sizes that an operation wants equal, where neither is a size of an input: (query*heads)//4 == value//4. */
+static void watch_equal(Watch *w)
+{
+    const Layout *l = w->l;
+    Arena *arena = l->arena;
+    Expr *const *zeros, *symbols[64];
+    int n = symbols_zeros(l->symbols, &zeros);
+    for (int i = 0; i < n; i++) {
+        Expr *zero = expr_canonical(l->symbols, zeros[i]);
+        bool in_program = !expr_is(zero, 0);
+        int n_symbols = expr_symbols(l->symbols, zero, symbols, 64);
+        for (int k = 0; k < n_symbols && k < 64; k++) in_program = in_program && l->dim_of[symbol_index(symbols[k])] >= 0;
+        const char *text = expr_text(arena, zero);
+        if (!in_program || map_has(w->seen, text)) continue;
+        map_set(w->seen, text, w);
+        add(w, "sizes_equal",
+            (GuardRow){NULL, expr_has_late(zero) ? "AT_LATE_DIM" : "ON_ARRIVAL", "SET_ASIDE",
+                       arena_text(arena, "%s == 0", expr_c(l, zero, "d->")), arena_text(arena, "%s == 0", text), "the model",
+                       "operations whose operands have one size"});
+    }
+}
+
 /* ---- content ---- */
 /* The batch input whose numbers an index is, unchanged but for shape, type and Python's counting from the end; NULL: it is
  * computed. */
@@ -314,7 +336,8 @@ Guards guards_make(const Project *project, const Layout *layout, const Bindings 
     for (int i = 0; i < layout->inputs.n; i++) watch_shape(&w, i);
     for (int d = 0; d < layout->dims.n; d++) watch_range(&w, d);
     for (int p = 0; p < n; p++) watch_graph(&w, programs[p]->graph);
-    for (int i = 0; i < layout->inputs.n; i++) watch_floats(&w, i);
+    watch_equal(&w);
+    for (int i = 0; project->train && i < layout->inputs.n; i++) watch_floats(&w, i);
     if (project->train) {
         watch_target(&w);
         add(&w, "finite_loss",

@@ -68,6 +68,8 @@ void symbol_divisible(Symbols *s, Expr *symbol, int64_t divisor);
 /* States a == b (union-find over symbols; an integer or expression may stand for a symbol).  false when they can never be equal;
  * *stated says whether that is a new fact that run time must guard (NULL allowed). */
 bool symbols_equate(Symbols *s, Expr *a, Expr *b, bool *stated);
+/* Equalities stated that no symbol could be solved from: each of these is 0, and run time must guard it.  Returns how many. */
+int symbols_zeros(const Symbols *s, Expr *const **zeros);
 int symbols_count(const Symbols *s);
 Expr *symbols_at(const Symbols *s, int i); /* in order of their making; a symbol's index */
 int symbol_index(const Expr *symbol);

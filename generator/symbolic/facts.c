@@ -252,6 +252,12 @@ static bool replace_symbol(Symbols *s, int symbol, Expr *by)
     return true;
 }
 
+int symbols_zeros(const Symbols *s, Expr *const **zeros)
+{
+    *zeros = s->zeros.at;
+    return s->zeros.n;
+}
+
 bool symbols_equate(Symbols *s, Expr *a, Expr *b, bool *stated)
 {
     bool unused;
