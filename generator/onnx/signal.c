@@ -18,6 +18,15 @@ static void rotations(Graph *g, Dtype d, Expr *n, Expr *m, Expr *period, Value *
     *sine = b_cast(g, b_unary(g, OP_sin, angle), d);
 }
 
+/* Real (.., 1) or complex (.., 2): which of them decides on the program, so it must be known. */
+static void want_parts(Import *im, const OnnxNode *node, const Value *x)
+{
+    const Expr *parts = x->shape[x->rank - 1];
+    if (!expr_is(parts, 1) && !expr_is(parts, 2))
+        import_error(im, node, "input 0 is %s; its last axis must be fixed, 1 (real) or 2 (complex): give it with --dim",
+                     type_text(im, x));
+}
+
 /* Part i, as (..), of a complex value (.., 2); the imaginary part of a real one (.., 1) is NULL. */
 static Value *complex_part(Graph *g, Value *v, int i)
 {
@@ -104,6 +113,7 @@ void import_DFT(Import *im, const OnnxNode *node)
     int64_t axis = opset(im, node) < 20 ? attr_int(node, "axis", 1) : -2, axes[MOST_AXES];
     int n;
     want_rank(im, node, x, 2, MOST_AXES, "the input (.., 1 or 2)");
+    want_parts(im, node, x);
     if (opset(im, node) >= 20 && has_input(node, 2)) axis = ints_from(im, node, NULL, 2, &n)[0];
     int at = normal_axis(im, node, axis, x->rank), last = x->rank - 2;
     if (at > last) import_error(im, node, "axis %lld is that of the real and imaginary part", (long long)axis);
@@ -138,6 +148,7 @@ void import_STFT(Import *im, const OnnxNode *node)
     int n;
     if (x->rank == 2) x = b_expand_dims(g, x, 2);
     want_rank(im, node, x, 3, 3, "signal (batch, time, 1 or 2)");
+    want_parts(im, node, x);
     Expr *step = input_exprs_or_error(im, node, 1, &n, "frame_step")[0], *length;
     if (has_input(node, 3))
         length = input_exprs_or_error(im, node, 3, &n, "frame_length")[0];

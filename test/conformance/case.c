@@ -120,6 +120,9 @@ static bool facts_hold(Work *w)
         for (int k = 0; k < known && all; k++) all = values[symbol_index(within[k])] >= 0;
         if (all && (!expr_evaluate(w->symbols, same, values, &found) || found != values[i])) return false;
     }
+    Expr *const *zeros;
+    for (int i = symbols_zeros(w->symbols, &zeros) - 1; i >= 0; i--)
+        if (expr_evaluate(w->symbols, zeros[i], values, &found) && found != 0) return false;
     return true;
 }
 
