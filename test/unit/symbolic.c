@@ -403,6 +403,7 @@ int main(void)
         TEST(test_c_text),
         TEST(test_symbols),
         TEST(test_facts),
+        TEST(test_expectations),
         TEST(test_bounds),
         TEST(test_compare),
         TEST(test_never_equal),
