@@ -13,6 +13,7 @@ Value *to_heads(Import *im, const OnnxNode *node, Value *v, int64_t heads, const
         import_error(im, node, "%s is %s and its number of heads %lld; wanted at least 1", what, type_text(im, v),
                      (long long)heads);
     want_rank(im, node, v, 3, 3, what);
+    want_int(im, node, v->shape[2], arena_text(im->arena, "the last axis of %s", what));
     Expr *size = want_quotient(im, node, v->shape[2], number(im, heads), arena_text(im->arena, "last axis of %s over heads", what));
     return b_transpose(im->graph, split_axis(im->graph, v, 2, number(im, heads), size), (int64_t[]){0, 2, 1, 3});
 }
@@ -26,6 +27,7 @@ Value *after_past(Import *im, const OnnxNode *node, Value *past, Value *v)
 {
     if (!past) return v;
     want_rank(im, node, past, 4, 4, "past");
+    want_rank(im, node, v, 4, 4, "what comes after past");
     want_same_type(im, node, past, v);
     for (int i = 0; i < 4; i++)
         if (i != 2) must_agree(im, node, past->shape[i], v->shape[i], "sizes of past and of what comes after it");
@@ -35,7 +37,7 @@ Value *after_past(Import *im, const OnnxNode *node, Value *past, Value *v)
 /* ---- masks ---- */
 void allow_only(Attending *a, Value *mask)
 {
-    a->allowed = a->allowed ? both(a->im->graph, a->allowed, mask) : mask;
+    a->allowed = a->allowed ? checked_binary(a->im, a->node, OP_and, a->allowed, mask) : mask;
 }
 
 void add_mask(Attending *a, Value *mask)
@@ -50,7 +52,7 @@ void add_mask(Attending *a, Value *mask)
     Value *forbidden = equal(g, mask, b_like(g, mask, -INFINITY));
     allow_only(a, b_unary(g, OP_not, forbidden));
     mask = b_select(g, forbidden, b_like(g, mask, 0), mask);
-    a->bias = a->bias ? b_add(g, a->bias, mask) : mask;
+    a->bias = a->bias ? checked_binary(a->im, a->node, OP_add, a->bias, mask) : mask;
 }
 
 void allow_window(Attending *a, Value *offset, bool causal, int64_t left, int64_t right)

@@ -25,6 +25,11 @@ static Value *per_sample(Import *im, Value *v)
     return b_reshape(im->graph, b_cast(im->graph, v, DTYPE_i64), 4, shape);
 }
 
+static void add_bias(Attending *a, Value *bias)
+{
+    if (bias) a->bias = a->bias ? checked_binary(a->im, a->node, OP_add, a->bias, bias) : bias;
+}
+
 /* The padding masks that these operators take, integers: (batch) numbers of valid keys; (batch, keys), (batch, time, keys) or
  * (batch, 1, time, keys) with 0 where a key does not count, which then has `filter` added to its score. */
 static void add_padding_mask(Attending *a, Value *mask, double filter)
@@ -46,12 +51,7 @@ static void add_padding_mask(Attending *a, Value *mask, double filter)
     if (mask->rank == 3) mask = b_expand_dims(g, mask, 1);
     if (mask->dtype != DTYPE_bool) mask = b_unary(g, OP_not, equal(g, mask, b_like(g, mask, 0)));
     Value *bias = b_select(g, mask, b_number(g, a->q->dtype, 0), b_number(g, a->q->dtype, filter));
-    a->bias = a->bias ? b_add(g, a->bias, bias) : bias;
-}
-
-static void add_bias(Attending *a, Value *bias)
-{
-    if (bias) a->bias = a->bias ? b_add(a->im->graph, a->bias, bias) : bias;
+    add_bias(a, bias);
 }
 
 /* past keys or values of a pair (2, batch, heads, time, size). */
@@ -235,7 +235,8 @@ static void rotate_grouped(Attending *a, Value *before)
     want_rank(im, node, sine, 2, 2, "sin_cache");
     if (!ids) {
         ids = positions(g, DTYPE_i64, a->q->shape[2], 1, 2);
-        if (before) ids = b_add(g, ids, b_reshape(g, before, 2, (Expr *[]){before->shape[0], number(im, 1)}));
+        if (before)
+            ids = checked_binary(im, node, OP_add, ids, b_reshape(g, before, 2, (Expr *[]){before->shape[0], number(im, 1)}));
     }
     ids = normal_index(im, ids, cosine->shape[0]);
     int64_t dims = 2 * want_int(im, node, cosine->shape[1], "the last axis of cos_cache");

@@ -26,6 +26,12 @@ void want_same_type(Import *im, const OnnxNode *node, const Value *a, const Valu
                      type_text(im, b));
 }
 
+void want_same_shape(Import *im, const OnnxNode *node, const Value *a, const Value *b, const char *what)
+{
+    if (a->rank != b->rank) import_error(im, node, "%s differ: %s and %s", what, type_text(im, a), type_text(im, b));
+    for (int i = 0; i < a->rank; i++) must_agree(im, node, a->shape[i], b->shape[i], what);
+}
+
 Value *want_broadcast(Import *im, const OnnxNode *node, Value *v, int rank, Expr *const *shape, const char *what)
 {
     int wide;
@@ -34,6 +40,14 @@ Value *want_broadcast(Import *im, const OnnxNode *node, Value *v, int rank, Expr
         if (wide != rank || !expr_always_equal(im->symbols, both_shapes[i], shape[i]))
             import_error(im, node, "%s, %s, does not broadcast to %s", what, type_text(im, v), shape_text(im, shape, rank));
     return b_broadcast_to(im->graph, v, rank, shape);
+}
+
+Value *checked_binary(Import *im, const OnnxNode *node, OpKind kind, Value *a, Value *b)
+{
+    int rank;
+    want_same_type(im, node, a, b);
+    broadcast_shapes(im, node, a->rank, a->shape, b->rank, b->shape, &rank);
+    return b_binary(im->graph, kind, a, b);
 }
 
 int64_t want_int(Import *im, const OnnxNode *node, Expr *e, const char *what)

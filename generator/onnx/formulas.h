@@ -10,8 +10,12 @@ Expr *must_agree(Import *im, const OnnxNode *node, Expr *a, Expr *b, const char 
 /* Value i has a rank of low to high (high -1: any above); what: "x (n, c, d..)". */
 void want_rank(Import *im, const OnnxNode *node, const Value *v, int low, int high, const char *what);
 void want_same_type(Import *im, const OnnxNode *node, const Value *a, const Value *b);
+/* a and b have the same shape; what: "shapes of X and I". */
+void want_same_shape(Import *im, const OnnxNode *node, const Value *a, const Value *b, const char *what);
 /* The value broadcasts to shape without changing it. */
 Value *want_broadcast(Import *im, const OnnxNode *node, Value *v, int rank, Expr *const *shape, const char *what);
+/* The binary operation, or the user's error where types differ or shapes do not broadcast. */
+Value *checked_binary(Import *im, const OnnxNode *node, OpKind kind, Value *a, Value *b);
 int64_t want_int(Import *im, const OnnxNode *node, Expr *e, const char *what); /* a size that must be plain */
 Value *optional_input(Import *im, const OnnxNode *node, int i);                /* NULL where absent */
 /* a / b, which must divide. */

@@ -83,6 +83,8 @@ void import_LinearAttention(Import *im, const OnnxNode *node)
     for (int i = 1; i < 5; i++)
         for (int d = 0; d < 2 && l.slice[i]; d++)
             must_agree(im, node, q->shape[d], l.slice[i]->shape[d], "batches or times of the inputs");
+    if (l.gates && !expr_is(l.slice[3]->shape[3], 1))
+        must_agree(im, node, l.slice[3]->shape[3], k->shape[3], "head sizes of decay and key");
     Expr *shape[] = {q->shape[1], number(im, shared), k->shape[3], v->shape[3]};
     if (past) want_rank(im, node, past, 4, 4, "past_state");
     for (int i = 0; past && i < 4; i++) must_agree(im, node, past->shape[i], shape[i], "sizes of past_state and those wanted");
@@ -110,6 +112,9 @@ void import_CausalConvWithState(Import *im, const OnnxNode *node)
     want_rank(im, node, w, 3, 3, "weight");
     want_same_type(im, node, x, w);
     must_agree(im, node, x->shape[1], w->shape[0], "channels of input and weight");
+    must_agree(im, node, w->shape[1], number(im, 1), "axis 1 of weight, and that of one kernel a channel,");
+    if (bias) want_rank(im, node, bias, 1, 1, "bias");
+    if (bias) must_agree(im, node, bias->shape[0], w->shape[0], "the sizes of bias and of channels");
     int64_t k = want_int(im, node, w->shape[2], "the size of the kernel"),
             channels = want_int(im, node, w->shape[0], "the number of channels");
     Expr *before = number(im, k - 1), *state[] = {x->shape[0], x->shape[1], before};

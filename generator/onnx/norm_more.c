@@ -35,14 +35,18 @@ void import_EmbedLayerNormalization(Import *im, const OnnxNode *node)
           *place = optional_input(im, node, 8);
     want_rank(im, node, ids, 2, 2, "input_ids (batch, time)");
     if (!place) place = b_iota(g, DTYPE_i64, 0, 1, &ids->shape[1]);
-    Value *sum = b_add(g, b_gather(g, words, normal_index(im, ids, words->shape[0]), 0),
-                       b_gather(g, places, normal_index(im, place, places->shape[0]), 0));
+    want_rank(im, node, words, 2, 2, "word_embedding");
+    want_rank(im, node, places, 2, 2, "position_embedding");
+    Value *sum = checked_binary(im, node, OP_add, b_gather(g, words, normal_index(im, ids, words->shape[0]), 0),
+                                b_gather(g, places, normal_index(im, place, places->shape[0]), 0));
     Value *segment = optional_input(im, node, 1), *segments = optional_input(im, node, 4);
-    if (segment && segments) sum = b_add(g, sum, b_gather(g, segments, normal_index(im, segment, segments->shape[0]), 0));
+    if (segment && segments)
+        sum = checked_binary(im, node, OP_add, sum, b_gather(g, segments, normal_index(im, segment, segments->shape[0]), 0));
     Normed r = layer_norm(im, node, sum, 2, input(im, node, 5), input(im, node, 6), attr_float(node, "epsilon", 1e-12));
     output(im, node, 0, r.y);
     if (wants_output(node, 1) && has_input(node, 7)) {
         Value *mask = b_cast(g, input(im, node, 7), DTYPE_i32);
+        want_rank(im, node, mask, 2, 2, "mask (batch, time)");
         output(im, node, 1, b_reduce(g, OP_reduce_sum, mask, (const int64_t[]){1}, 1));
     } else if (wants_output(node, 1)) {
         output(im, node, 1, b_full(g, DTYPE_i32, 0, 1, &ids->shape[0]));

@@ -22,7 +22,10 @@ static Update read_update(Import *im, const OnnxNode *node, int states)
 /* Input of tensor i: part 0 the weight, 1 the gradient, then the states. */
 static Value *part(const Update *u, int i, int which)
 {
-    return input(u->im, u->node, 2 + which * u->n + i);
+    Value *v = input(u->im, u->node, 2 + which * u->n + i), *x = input(u->im, u->node, 2 + i);
+    want_same_type(u->im, u->node, x, v);
+    want_same_shape(u->im, u->node, x, v, "shapes of a weight and of its gradient or state");
+    return v;
 }
 
 /* The gradient with that of norm_coefficient / 2 * |x|^2. */

@@ -71,6 +71,10 @@ static Value *per_axis(Import *im, const OnnxNode *node, const Value *x, Value *
         want_broadcast(im, node, v, x->rank, x->shape, "a scale or zero point");
         return v;
     }
+    Expr *blocks = expr_ceildiv(im->symbols, x->shape[at], number(im, block));
+    for (int i = 0; i < x->rank; i++)
+        must_agree(im, node, v->shape[i], i == at ? blocks : x->shape[i],
+                   "the shape of a scale or zero point, and that of the blocks,");
     Value *block_of = b_div(g, b_iota(g, DTYPE_i64, 0, 1, &x->shape[at]), b_number(g, DTYPE_i64, (double)block));
     return b_gather(g, v, block_of, at);
 }

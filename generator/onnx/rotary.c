@@ -27,6 +27,12 @@ Value *rotate(Import *im, const OnnxNode *node, Value *x, Value *cosine, Value *
     Expr *half = number(im, dims / 2), *zero = number(im, 0);
     must_agree(im, node, cosine->shape[2], half, "the last axis of the cosines, and half of what is rotated,");
     must_agree(im, node, sine->shape[2], half, "the last axis of the sines, and half of what is rotated,");
+    Value *const tables[] = {cosine, sine};
+    for (int i = 0; i < 2; i++) {
+        if (!expr_is(tables[i]->shape[0], 1))
+            must_agree(im, node, tables[i]->shape[0], x->shape[0], "batches of the angles and of what is rotated");
+        must_agree(im, node, tables[i]->shape[1], x->shape[2], "times of the angles and of what is rotated");
+    }
     Value *a = every(im, x, zero, interleaved ? 2 : 1, half),
           *b = every(im, x, interleaved ? number(im, 1) : half, interleaved ? 2 : 1, half);
     Value *c = b_cast(g, b_expand_dims(g, cosine, 1), x->dtype), *s = b_cast(g, b_expand_dims(g, sine, 1), x->dtype);
@@ -47,7 +53,10 @@ static Value *chosen_rows(Import *im, const OnnxNode *node, Value *cache, Value 
 {
     Graph *g = im->graph;
     want_rank(im, node, cache, 2, 2, "a cache with position_ids");
+    want_rank(im, node, ids, 1, 2, "position_ids");
     ids = b_cast(g, ids, DTYPE_i64);
+    if (ids->rank == 1)
+        must_agree(im, node, ids->shape[0], number(im, 1), "the size of position_ids, a vector, and that of one offset");
     if (ids->rank == 1)
         ids = b_add(g, b_reshape(g, ids, 2, (Expr *[]){number(im, 1), number(im, 1)}), positions(g, DTYPE_i64, time, 1, 2));
     return b_gather(g, cache, normal_index(im, ids, cache->shape[0]), 0);

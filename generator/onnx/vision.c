@@ -160,6 +160,7 @@ void import_RoiAlign(Import *im, const OnnxNode *node)
         at[i] = b_broadcast_to(g, b_reshape(g, place, 5, apart), 5, shape);
         counts[i] = b_reshape(g, counts[i], 5, apart);
     }
+    want_rank(im, node, maps, 1, 1, "batch_indices");
     must_agree(im, node, maps->shape[0], rois->shape[0], "the sizes of batch_indices and of rois");
     image.map = b_reshape(g, b_cast(g, maps, DTYPE_i64), 5,
                           (Expr *[]){shape[0], number(im, 1), number(im, 1), number(im, 1), number(im, 1)});
@@ -202,6 +203,13 @@ void import_DeformConv(Import *im, const OnnxNode *node)
         out[i] = must_agree(im, node, offset->shape[i + 2], window_output(g, x->shape[i + 2], &win, i, kernel[i]),
                             "sizes of offset and of the result");
     must_agree(im, node, offset->shape[1], number(im, parts * kernel[0] * kernel[1] * 2), "channels of offset and those wanted");
+    must_agree(im, node, offset->shape[0], n, "batches of offset and of X");
+    if (mask) {
+        want_rank(im, node, mask, 4, 4, "mask");
+        must_agree(im, node, mask->shape[0], n, "batches of mask and of X");
+        must_agree(im, node, mask->shape[1], number(im, parts * kernel[0] * kernel[1]), "channels of mask and those wanted");
+        for (int i = 0; i < 2; i++) must_agree(im, node, mask->shape[i + 2], out[i], "sizes of mask and of the result");
+    }
     Expr *wide[] = {n, number(im, parts), taps[0], taps[1], number(im, 2), out[0], out[1]};
     Value *apart = b_reshape(g, offset, 7, wide);
     for (int i = 0; i < 2; i++) at[i] = deformed_places(im, apart, &win, i);
@@ -216,6 +224,8 @@ void import_DeformConv(Import *im, const OnnxNode *node)
     Expr *each = want_quotient(im, node, w->shape[0], number(im, groups), "outgoing channels over group");
     Value *matrix = b_reshape(g, w, 4, (Expr *[]){number(im, 1), number(im, groups), each, inner});
     Value *y = b_reshape(g, b_matmul(g, matrix, columns), 4, (Expr *[]){n, w->shape[0], out[0], out[1]});
+    if (bias) want_rank(im, node, bias, 1, 1, "B");
+    if (bias) must_agree(im, node, bias->shape[0], w->shape[0], "the sizes of B and of outgoing channels");
     if (bias) y = b_add(g, y, along_channels(g, bias, 4));
     output(im, node, 0, y);
 }
@@ -230,8 +240,7 @@ void import_MaxUnpool(Import *im, const OnnxNode *node)
     int n, n_out = 0, spatial = x->rank - 2;
     const int64_t *kernel = attr_ints(node, "kernel_shape", &n);
     if (!kernel || n != spatial) import_error(im, node, "kernel_shape has %d numbers; X is %s", n, type_text(im, x));
-    if (index->rank != x->rank)
-        import_error(im, node, "X is %s and I %s; wanted equal shapes", type_text(im, x), type_text(im, index));
+    want_same_shape(im, node, x, index, "shapes of X and I");
     Window win = transposed_window_of(im, node, spatial, kernel);
     Expr *shape[MOST_AXES] = {x->shape[0], x->shape[1]};
     for (int i = 0; i < spatial; i++) {
