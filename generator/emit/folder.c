@@ -27,7 +27,9 @@ static void cannot_write(Folder *f, const char *what, int error)
     if (f->file) fclose(f->file);
     clean(f);
     error_exit("%s: cannot be written: %s%s", what, strerror(error),
-               error == ENOSPC ? "; nothing was changed, make room and try again" : "");
+               error == ENOSPC  ? "; nothing was changed, make room and try again"
+               : error == EFBIG ? "; nothing was changed, files may not be as large here: see ulimit -f"
+                                : "");
 }
 
 static void make_folder(Folder *f, const char *path)

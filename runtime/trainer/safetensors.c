@@ -144,7 +144,10 @@ int safetensors_read(TensorFile *file, Fault *fault)
 
 static int cannot_write(const FileWriter *writer, int error, Fault *fault)
 {
-    return fault_set(fault, STATUS_USER, "%s: cannot be written: %s", writer->path, strerror(error ? error : EIO));
+    const char *now = error == ENOSPC  ? "; make room and try again"
+                      : error == EFBIG ? "; files may not be as large here: see ulimit -f"
+                                       : "";
+    return fault_set(fault, STATUS_USER, "%s: cannot be written: %s%s", writer->path, strerror(error ? error : EIO), now);
 }
 
 int file_writer_open(FileWriter *writer, const char *path, Fault *fault)
