@@ -273,6 +273,8 @@ static Code elementwise(Kernel *k, Value *v, const Index *index)
     Code in[3];
     for (int i = 0; i < op->n_in; i++) in[i] = element(k, op->in[i], index);
     if (op->kind == OP_cast) return cast_code(k, v->dtype, op->in[0]->dtype, in[0]);
+    if (op->kind == OP_bitcast)
+        return (Code){text_of(k, "bit_cast<%s>(%s)", dtype_c(v->dtype), in[0].text), BINDS_ATOM, in[0].level};
     const char *text = op_expression(op, op->in[op->n_in - 1]->dtype);
     if (strcmp(text, "a") == 0) return in[0];
     if (strcmp(text, "a * a") == 0) in[0] = named(k, in[0], compute_type(v->dtype), "v");

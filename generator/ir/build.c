@@ -86,7 +86,7 @@ static bool gives_bool(OpKind kind)
 
 Value *b_unary(Graph *g, OpKind kind, Value *a)
 {
-    check(op_info(kind)->class == ELEMENTWISE && op_info(kind)->operands == 1 && kind != OP_cast);
+    check(op_info(kind)->class == ELEMENTWISE && op_info(kind)->operands == 1 && kind != OP_cast && kind != OP_bitcast);
     check_dtype(g, kind, a->dtype);
     Dtype dtype = gives_bool(kind) ? DTYPE_bool : a->dtype;
     Scalar s;
@@ -108,6 +108,12 @@ Value *b_cast(Graph *g, Value *a, Dtype dtype)
         return b_broadcast_to(g, b_constant(g, dtype, 0, NULL, &room), a->rank, a->shape);
     }
     return make(g, OP_cast, &a, 1, dtype, a->rank, a->shape);
+}
+
+Value *b_bitcast(Graph *g, Value *a, Dtype dtype)
+{
+    check(dtype_bytes(a->dtype) == dtype_bytes(dtype));
+    return a->dtype == dtype ? a : make(g, OP_bitcast, &a, 1, dtype, a->rank, a->shape);
 }
 
 /* Whether kind leaves its first operand as it is when the second is s, down to the sign of zero. */

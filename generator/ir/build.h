@@ -11,6 +11,7 @@ Value *b_unary(Graph *g, OpKind kind, Value *a);
 Value *b_binary(Graph *g, OpKind kind, Value *a, Value *b);
 Value *b_select(Graph *g, Value *condition, Value *a, Value *b);
 Value *b_cast(Graph *g, Value *a, Dtype dtype); /* a itself where it has that dtype */
+Value *b_bitcast(Graph *g, Value *a, Dtype dtype);
 static inline Value *b_add(Graph *g, Value *a, Value *b) { return b_binary(g, OP_add, a, b); }
 static inline Value *b_sub(Graph *g, Value *a, Value *b) { return b_binary(g, OP_sub, a, b); }
 static inline Value *b_mul(Graph *g, Value *a, Value *b) { return b_binary(g, OP_mul, a, b); }

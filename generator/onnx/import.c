@@ -1,6 +1,7 @@
 /* The importer's framework: walks the nodes of a model, finds each operator's function in onnx/ops.def, and keeps what operator
  * functions ask for: inputs, known elements, attributes, outputs.
  * Needs: a model as onnx_read leaves it, and names for all its dims (pass_dims) where the user should be able to speak of them. */
+#include "onnx/short_float.h"
 #include "onnx/terms.h"
 #include <math.h>
 #include <stdio.h>
@@ -93,6 +94,11 @@ Dtype import_dtype(Import *im, const OnnxNode *node, int onnx_type, const char *
     Dtype d = dtype_of_onnx(onnx_type);
     if (d == DTYPE_f16 || d == DTYPE_bf16) {
         report_line(im->report, "the model has %s tensors; they are kept and computed as float32", onnx_type_name(onnx_type));
+        return DTYPE_f32;
+    }
+    if (is_short_float(onnx_type)) {
+        report_line(im->report, "the model has %s tensors; they are rounded to it, but kept and computed as float32",
+                    onnx_type_name((OnnxType)onnx_type));
         return DTYPE_f32;
     }
     if (onnx_type == ONNX_INT4 || onnx_type == ONNX_INT2) return DTYPE_i8;

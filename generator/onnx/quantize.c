@@ -4,6 +4,7 @@
  * (Bengio et al. 2013, arXiv 1308.3432): it computes with the rounded value, but its gradient is that of what was rounded, which
  * was held within the type's range before, so that saturated elements get none. */
 #include "onnx/quantize.h"
+#include "onnx/short_float.h"
 #include "onnx/window.h"
 #include <math.h>
 #include <string.h>
@@ -38,16 +39,23 @@ Quantized quantized_type(Import *im, const OnnxNode *node, int zero_point, int a
         if (!type) type = type_of_dtype(input_term(im, node, zero_point)->dtype);
     }
     switch (type) {
-    case ONNX_UINT2: return (Quantized){DTYPE_u8, 0, 3};
-    case ONNX_INT2: return (Quantized){DTYPE_i8, -2, 1};
-    case ONNX_UINT4: return (Quantized){DTYPE_u8, 0, 15};
-    case ONNX_INT4: return (Quantized){DTYPE_i8, -8, 7};
-    case ONNX_UINT8: return (Quantized){DTYPE_u8, 0, 255};
-    case ONNX_INT8: return (Quantized){DTYPE_i8, -128, 127};
-    case ONNX_UINT16: return (Quantized){DTYPE_u16, 0, 65535};
-    case ONNX_INT16: return (Quantized){DTYPE_i16, -32768, 32767};
-    case ONNX_INT32: return (Quantized){DTYPE_i32, -2147483648.0, 2147483647.0};
-    default: import_error(im, node, "a quantized type of %s; wanted integers of 2 to 32 bits", onnx_type_name((OnnxType)type));
+    case ONNX_UINT2: return (Quantized){.dtype = DTYPE_u8, .low = 0, .high = 3};
+    case ONNX_INT2: return (Quantized){.dtype = DTYPE_i8, .low = -2, .high = 1};
+    case ONNX_UINT4: return (Quantized){.dtype = DTYPE_u8, .low = 0, .high = 15};
+    case ONNX_INT4: return (Quantized){.dtype = DTYPE_i8, .low = -8, .high = 7};
+    case ONNX_UINT8: return (Quantized){.dtype = DTYPE_u8, .high = 255};
+    case ONNX_INT8: return (Quantized){.dtype = DTYPE_i8, .low = -128, .high = 127};
+    case ONNX_UINT16: return (Quantized){.dtype = DTYPE_u16, .low = 0, .high = 65535};
+    case ONNX_INT16: return (Quantized){.dtype = DTYPE_i16, .low = -32768, .high = 32767};
+    case ONNX_INT32: return (Quantized){.dtype = DTYPE_i32, .low = -2147483648.0, .high = 2147483647.0};
+    case ONNX_FLOAT8E4M3FN:
+    case ONNX_FLOAT8E4M3FNUZ:
+    case ONNX_FLOAT8E5M2:
+    case ONNX_FLOAT8E5M2FNUZ:
+    case ONNX_FLOAT4E2M1: return (Quantized){.dtype = DTYPE_f32, .short_float = type, .wraps = !attr_int(node, "saturate", 1)};
+    default:
+        import_error(im, node, "a quantized type of %s; wanted floats of 4 or 8 bits, or integers of 2 to 32 bits",
+                     onnx_type_name((OnnxType)type));
     }
 }
 
@@ -98,6 +106,11 @@ static Value *quantized_float(Import *im, const OnnxNode *node, Value *x, Value 
 
 Value *quantize(Import *im, const OnnxNode *node, Value *x, Value *scale, Value *zero, Quantized type)
 {
+    if (type.short_float) {
+        Value *ratio = b_div(im->graph, x, scale);
+        if (zero) ratio = b_add(im->graph, ratio, b_cast(im->graph, zero, x->dtype));
+        return short_float_rounded(im, ratio, type.short_float, !type.wraps, "up");
+    }
     return b_cast(im->graph, quantized_float(im, node, x, scale, zero, type), type.dtype);
 }
 
@@ -165,7 +178,7 @@ void import_DynamicQuantizeLinear(Import *im, const OnnxNode *node)
     Value *range = b_sub(g, most, least);
     Value *scale = b_div(g, b_select(g, equal(g, range, zero), one, range), b_like(g, x, 255));
     Value *point = b_unary(g, OP_round, clamped(g, negated(g, b_div(g, least, scale)), 0, 255));
-    output(im, node, 0, quantize(im, node, x, scale, point, (Quantized){DTYPE_u8, 0, 255}));
+    output(im, node, 0, quantize(im, node, x, scale, point, (Quantized){.dtype = DTYPE_u8, .high = 255}));
     output(im, node, 1, scale);
     output(im, node, 2, b_cast(g, point, DTYPE_u8));
 }

@@ -1,4 +1,5 @@
 /* Shapes and what is made of them: Shape, Size, Reshape and its kin, Expand, Tile, Range, constants, casts. */
+#include "onnx/short_float.h"
 #include "onnx/terms.h"
 #include <math.h>
 #include <string.h>
@@ -386,7 +387,11 @@ static void cast_to_type(Import *im, const OnnxNode *node, int onnx_type)
 {
     Dtype dtype = import_dtype(im, node, onnx_type, "the target of a Cast");
     int bits = bits_below_byte(onnx_type);
-    if (bits)
+    if (is_short_float(onnx_type))
+        output(im, node, 0,
+               short_float_rounded(im, input(im, node, 0), onnx_type, attr_int(node, "saturate", 1) != 0,
+                                   attr_string(node, "round_mode", "up")));
+    else if (bits)
         cast_below_byte(im, node, dtype, bits);
     else
         cast_to(im, node, dtype);
@@ -401,24 +406,30 @@ void import_CastLike(Import *im, const OnnxNode *node)
 {
     Term *like = input_term(im, node, 1);
     const OnnxGraph *graph = im->model->graph;
-    for (int i = 0; i < graph->n_inputs; i++) /* a term does not tell int4 from int8; where it came from does */
-        if (strcmp(graph->inputs[i].name, node->inputs[1]) == 0 && bits_below_byte((int)graph->inputs[i].elem_type)) {
-            cast_to_type(im, node, (int)graph->inputs[i].elem_type);
-            return;
-        }
+    for (int i = 0; i < graph->n_inputs; i++) { /* a term does not tell int4 from int8; where it came from does */
+        int type = (int)graph->inputs[i].elem_type;
+        if (strcmp(graph->inputs[i].name, node->inputs[1]) != 0 || (!bits_below_byte(type) && !is_short_float(type))) continue;
+        cast_to_type(im, node, type);
+        return;
+    }
     if (like->tensor)
         cast_to_type(im, node, (int)like->tensor->type);
     else
         cast_to(im, node, like->dtype);
 }
 
-/* Between integers of one width the bits of a Cast are the same. */
+/* The same bits as another type; what is kept in another width than its own has none to show. */
 void import_BitCast(Import *im, const OnnxNode *node)
 {
     Dtype from = input_term(im, node, 0)->dtype,
           to = import_dtype(im, node, (int)attr_int(node, "to", 0), "the target of a BitCast");
-    bool integers = !dtype_is_float(from) && !dtype_is_float(to) && from != DTYPE_bool && to != DTYPE_bool;
-    if (from != to && (!integers || dtype_bytes(from) != dtype_bytes(to)))
-        import_error(im, node, "a BitCast of %s to %s; wanted integers of one width", dtype_name(from), dtype_name(to));
-    cast_to(im, node, to);
+    int type = (int)attr_int(node, "to", 0);
+    const Term *t = input_term(im, node, 0);
+    if (dtype_bytes(from) != dtype_bytes(to) || onnx_type_bytes((OnnxType)type) != dtype_bytes(to) || bits_below_byte(type))
+        import_error(im, node, "a BitCast of %s to %s; wanted types of one width, of at least 8 bits and no half floats",
+                     dtype_name(from), onnx_type_name((OnnxType)type));
+    if (t->content && !dtype_is_float(to) && from != DTYPE_bool && to != DTYPE_bool)
+        cast_to(im, node, to); /* known integers stay known */
+    else
+        output(im, node, 0, b_bitcast(im->graph, input(im, node, 0), to));
 }

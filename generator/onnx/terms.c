@@ -1,5 +1,6 @@
 /* Terms: what an ONNX name stands for, with or without a value in the graph; and their known elements. */
 #include "onnx/terms.h"
+#include "onnx/short_float.h"
 #include <math.h>
 #include <string.h>
 
@@ -222,7 +223,9 @@ double tensor_number(const OnnxTensor *t, int64_t i)
     case ONNX_DOUBLE: return ((const double *)t->data)[i];
     case ONNX_FLOAT16: return half_number(((const uint16_t *)t->data)[i]);
     case ONNX_BFLOAT16: return bfloat_number(((const uint16_t *)t->data)[i]);
-    default: return (double)tensor_integer(t, i);
+    default:
+        if (is_short_float((int)t->type)) return short_float_number(t->type, ((const uint8_t *)t->data)[i]);
+        return (double)tensor_integer(t, i);
     }
 }
 

@@ -251,6 +251,7 @@ static Value *identity(Graph *g, const Op *op)
     case OP_neg:
     case OP_not:
     case OP_bit_not: return undone(op);
+    case OP_bitcast:
     case OP_cast: return op->in[0]->dtype == op->out[0]->dtype ? op->in[0] : NULL;
     case OP_select: return op->in[1] == op->in[2] || is(op->in[0], 1) ? op->in[1] : is(op->in[0], 0) ? op->in[2] : NULL;
     case OP_broadcast:

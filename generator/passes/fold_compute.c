@@ -258,6 +258,16 @@ static Number cast(Dtype from, Dtype to, Number a)
     return a; /* read_number gave both */
 }
 
+static Number bitcast(Dtype from, Dtype to, Number a)
+{
+    int64_t room = 0;
+    if (dtype_is_float(from))
+        element_write(from, &room, 0, a.real);
+    else
+        element_write_int(from, &room, 0, a.whole);
+    return (Number){element_read(to, &room, 0), dtype_is_float(to) ? 0 : element_read_int(to, &room, 0)};
+}
+
 /* ---- operations ---- */
 static bool compute_elementwise(const Op *op, const Known *in, const Known *to, void *data)
 {
@@ -270,6 +280,8 @@ static bool compute_elementwise(const Op *op, const Known *in, const Known *to, 
             r = read_number(&in[a.whole ? 1 : 2], i);
         else if (op->kind == OP_cast)
             r = cast(dtype, to->dtype, a);
+        else if (op->kind == OP_bitcast)
+            r = bitcast(dtype, to->dtype, a);
         else if (op->n_in == 1)
             known = real ? unary_real(op->kind, a.real, &r) : unary_whole(op->kind, dtype_is_signed(dtype), a.whole, &r);
         else {

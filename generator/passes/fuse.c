@@ -82,6 +82,7 @@ static bool simple(OpKind kind)
     case OP_abs:
     case OP_not:
     case OP_cast:
+    case OP_bitcast:
     case OP_add:
     case OP_sub:
     case OP_mul:

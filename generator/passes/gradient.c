@@ -44,7 +44,7 @@ Value *zeros_like(Graph *g, const Value *v)
 /* ---- what is wanted ---- */
 static bool piecewise_constant(OpKind kind)
 {
-    return kind == OP_sign || kind == OP_floor || kind == OP_ceil || kind == OP_round;
+    return kind == OP_sign || kind == OP_floor || kind == OP_ceil || kind == OP_round || kind == OP_bitcast;
 }
 
 static void mark_region(const Op *op, bool *wanted)

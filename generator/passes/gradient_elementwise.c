@@ -108,6 +108,7 @@ NO_GRADIENT(round)
 NO_GRADIENT(is_nan)
 NO_GRADIENT(not )
 NO_GRADIENT(bit_not)
+NO_GRADIENT(bitcast)
 
 void gradient_cast(Backward *b, Op *op)
 {

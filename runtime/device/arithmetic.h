@@ -2,6 +2,7 @@
  * T is float, double or an integer type; 16-bit floats are computed as float. */
 #ifndef DEVICE_ARITHMETIC_H
 #define DEVICE_ARITHMETIC_H
+#include <string.h>
 #include <limits>
 #include <type_traits>
 
@@ -24,6 +25,13 @@ DEVICE int64_t strip_width(int64_t n, int64_t column)
 }
 
 /* ---- elements ---- */
+template <class To, class From> DEVICE To bit_cast(From a) /* the same bits */
+{
+    static_assert(sizeof(To) == sizeof(From), "types of one width");
+    To to;
+    memcpy(&to, &a, sizeof to);
+    return to;
+}
 template <class T> DEVICE bool is_negative(T a)
 {
     if constexpr (std::is_signed<T>::value)

@@ -49,6 +49,11 @@ static double unary(const Op *op, double a)
     case OP_not: return a == 0;
     case OP_bit_not: return (double)~(int64_t)a;
     case OP_cast: return as_dtype(op->out[0]->dtype, a);
+    case OP_bitcast: {
+        int64_t room = 0;
+        element_write(op->in[0]->dtype, &room, 0, a);
+        return element_read(op->out[0]->dtype, &room, 0);
+    }
     default: bug("unary %s", op_info(op->kind)->name);
     }
 }
