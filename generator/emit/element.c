@@ -318,37 +318,53 @@ static Code slice(Kernel *k, Value *v, const Index *index)
     return element(k, v->def->in[0], &at);
 }
 
-/* v = condition ? yes : no, where yes may only be computed under the condition. */
-static Code guarded(Kernel *k, const Value *v, Code condition, Value *yes, const Index *yes_at, Value *no, const Index *no_at)
+/* A piece of the kernel under a condition: its statements, and the value they lead to. */
+typedef struct {
+    const char *statements;
+    Code value;
+} Branch;
+
+/* condition ? yes : no; with statements of their own, an if. */
+static Code choose(Kernel *k, const Value *v, Code condition, Branch yes, Branch no)
 {
-    const int before = k->depth;
-    const char *type = compute_type(v->dtype);
-    block_open_guard(k);
-    Code a = element(k, yes, yes_at);
-    const char *a_text = block_close_guard(k);
-    block_open_guard(k);
-    Code b = element(k, no, no_at);
-    const char *b_text = block_close_guard(k);
-    check(k->depth == before);
-    if (!*a_text && !*b_text) {
-        int level = condition.level > a.level ? condition.level : a.level;
-        level = level > b.level ? level : b.level;
-        if (level > before - 1) level = before - 1;
-        return (Code){
-            text_of(k, "%s ? %s : %s", wrapped(k, condition, BINDS_LOW), wrapped(k, a, BINDS_SUM), wrapped(k, b, BINDS_LOW)),
-            BINDS_LOW, level};
+    if (!*yes.statements && !*no.statements) {
+        int level = condition.level > yes.value.level ? condition.level : yes.value.level;
+        level = level > no.value.level ? level : no.value.level;
+        if (level > k->depth - 1) level = k->depth - 1;
+        return (Code){text_of(k, "%s ? %s : %s", condition.text, wrapped(k, yes.value, BINDS_SUM), no.value.text), BINDS_LOW,
+                      level};
     }
     const char *name = fresh_name(k, "v");
-    line(k, "%s %s;", type, name);
-    line(k, "if (%s) {\n%s%s = %s;", condition.text, a_text, name, a.text);
-    line(k, "} else {\n%s%s = %s;", b_text, name, b.text);
+    line(k, "%s %s;", compute_type(v->dtype), name);
+    line(k, "if (%s) {\n%s%s = %s;", condition.text, yes.statements, name, yes.value.text);
+    line(k, "} else {\n%s%s = %s;", no.statements, name, no.value.text);
     line(k, "}");
-    return (Code){name, BINDS_ATOM, before - 1};
+    return (Code){name, BINDS_ATOM, k->depth - 1};
 }
 
-static void add_condition(Kernel *k, Code *all, const Affine *a, const char *compare, Expr *bound)
+/* An element that may only be computed under a condition; the last n facts are what it says. */
+static Branch under_condition(Kernel *k, Value *v, const Index *at, int n)
 {
-    affine_seen(k, a);
+    Branch b;
+    block_open_guard(k);
+    b.value = element(k, v, at);
+    b.statements = block_close_guard(k);
+    k->facts.n -= n;
+    return b;
+}
+
+static void add_fact(Kernel *k, const Affine *index, Expr *size)
+{
+    vec_push(k->arena, &k->facts, ((Fact){*index, size}));
+}
+
+static void add_condition(Kernel *k, Code *all, const Affine *unreduced, const char *compare, Expr *bound)
+{
+    Affine reduced = *unreduced, *a = &reduced;
+    affine_seen(k, unreduced);
+    while (affine_reduce(k, a, &bound)) continue;                                 /* 64 * i + j < 128, with j < 64, is i < 2 */
+    bound = expr_canonical(k->symbols, expr_sub(k->symbols, bound, a->constant)); /* i >= 2 rather than i - 2 >= 0 */
+    a->constant = expr_int(k->symbols, 0);
     const char *text = text_of(k, "%s %s %s", affine_text(k, a), compare, size_bare(k, bound));
     all->text = all->text ? text_of(k, "%s && %s", all->text, text) : text;
     const int level = affine_level(k, a);
@@ -374,6 +390,7 @@ static Code pad(Kernel *k, Value *v, const Index *index)
     const int64_t *step = op_ints(v->def, ATTR_step, &n);
     Index from = index_vector(k, v, index), at = {.rank = n}, nothing = {.rank = 0};
     Code condition = {NULL, BINDS_LOW, 0};
+    const int facts = k->facts.n;
     for (int i = 0; i < n; i++) {
         if (expr_is(start[i], 0) && step[i] == 1 && expr_always_equal(k->symbols, a->shape[i], v->shape[i])) {
             at.at[i] = from.at[i];
@@ -397,9 +414,15 @@ static Code pad(Kernel *k, Value *v, const Index *index)
         } else {
             add_range(k, &condition, &shifted, a->shape[i]);
         }
+        add_fact(k, &at.at[i], a->shape[i]);
     }
-    if (!condition.text) return element(k, a, &at);
-    return guarded(k, v, condition, a, &at, v->def->in[1], &nothing);
+    if (condition.text) {
+        Branch yes = under_condition(k, a, &at, k->facts.n - facts);
+        return choose(k, v, condition, yes, under_condition(k, v->def->in[1], &nothing, 0));
+    }
+    Code c = element(k, a, &at);
+    k->facts.n = facts;
+    return c;
 }
 
 /* Parts from p on, at an index whose position along the axis counts from the beginning of part p. */
@@ -407,25 +430,22 @@ static Code concat_from(Kernel *k, Value *v, int p, const Index *at, int axis)
 {
     const Op *op = v->def;
     while (p + 1 < op->n_in && expr_is(expr_canonical(k->symbols, op->in[p]->shape[axis]), 0)) p++;
-    if (p + 1 == op->n_in) return element(k, op->in[p], at);
+    add_fact(k, &at->at[axis], op->in[p]->shape[axis]);
+    if (p + 1 == op->n_in) {
+        Code c = element(k, op->in[p], at);
+        k->facts.n--;
+        return c;
+    }
     Code condition = {NULL, BINDS_LOW, 0};
     add_condition(k, &condition, &at->at[axis], "<", op->in[p]->shape[axis]);
     Index rest = *at;
     Affine size = affine_expr(k, op->in[p]->shape[axis]);
     rest.at[axis] = affine_add(k, &at->at[axis], &size, expr_int(k->symbols, -1));
-    if (p + 2 == op->n_in) return guarded(k, v, condition, op->in[p], at, op->in[p + 1], &rest);
-    const char *name = fresh_name(k, "v"); /* a chain of conditions */
-    line(k, "%s %s;", compute_type(v->dtype), name);
+    Branch here = under_condition(k, op->in[p], at, 1), further;
     block_open_guard(k);
-    Code a = element(k, op->in[p], at);
-    const char *a_text = block_close_guard(k);
-    block_open_guard(k);
-    Code b = concat_from(k, v, p + 1, &rest, axis);
-    const char *b_text = block_close_guard(k);
-    line(k, "if (%s) {\n%s%s = %s;", condition.text, a_text, name, a.text);
-    line(k, "} else {\n%s%s = %s;", b_text, name, b.text);
-    line(k, "}");
-    return (Code){name, BINDS_ATOM, k->depth - 1};
+    further.value = concat_from(k, v, p + 1, &rest, axis);
+    further.statements = block_close_guard(k);
+    return choose(k, v, condition, here, further);
 }
 
 static Code gather(Kernel *k, Value *v, const Index *index)

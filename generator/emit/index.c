@@ -42,7 +42,26 @@ Var *quotient_var(Kernel *k, const Affine *of, Expr *by)
 /* In the first pass axes are told apart by the names of their variables. */
 Var *group_var(Kernel *k, int group, const char *name)
 {
-    return loop_var(k, k->pass == PASS_COLLECT ? text_of(k, "#%d", group) : name, k->groups[group].extent);
+    Var *v = loop_var(k, k->pass == PASS_COLLECT ? text_of(k, "axis%d", group) : name, k->groups[group].extent);
+    if (k->pass == PASS_COLLECT) v->group = group + 1;
+    return v;
+}
+
+enum { SHORTEST_LOOP = 8 };
+
+/* A loop variable is divided: its axis is better walked as two, unless the inner one were too short for a loop of its own. */
+static void ask_for_split(Kernel *k, const Affine *of, Expr *by)
+{
+    if (k->pass != PASS_COLLECT || k->split >= 0 || of->n != 1 || !of->term[0].var->group || !expr_is(of->term[0].scale, 1)) return;
+    const bool innermost = of->term[0].var->group == k->n_groups;
+    if ((innermost && expr_likely(k->symbols, by) < SHORTEST_LOOP) || !expr_divide_exactly(k->symbols, of->constant, by)) return;
+    for (int i = 0; i < k->n_parts; i++) {
+        if (k->parts[i].group + 1 != of->term[0].var->group) continue;
+        Expr *outer = expr_divide_exactly(k->symbols, k->parts[i].extent, by);
+        if (!outer || expr_is(outer, 1)) return;
+        k->split = i;
+        k->split_by = by;
+    }
 }
 
 /* The variable's name; its definition is written first where it does not stand. */
@@ -52,6 +71,7 @@ static const char *var_text(Kernel *k, Var *v)
     const char *definition = v->definition;
     if (v->of) {
         affine_seen(k, v->of);
+        ask_for_split(k, v->of, v->by);
         const char *of = affine_atom(k, v->of);
         if (!v->name) v->name = fresh_name(k, v->remainder ? "i" : "q");
         definition = text_of(k, "%s %c %s", of, v->remainder ? '%' : '/', size_text(k, v->by));
@@ -240,12 +260,64 @@ Expr *affine_extreme(Kernel *k, const Affine *a, bool least)
     return sum;
 }
 
-/* Whether a is certainly in 0 .. by - 1. */
-static bool within(Kernel *k, const Affine *a, Expr *by)
+/* a = scale * high + low with 0 <= low < scale for certain; false where that is not to be seen. */
+static bool scaled(Kernel *k, const Affine *a, Expr *scale, Affine *high)
+{
+    Affine low = affine_int(k, 0);
+    *high = affine_int(k, 0);
+    for (int i = 0; i < a->n; i++) {
+        Expr *q = expr_divide_exactly(k->symbols, a->term[i].scale, scale);
+        Affine one = affine_var(k, a->term[i].var);
+        if (q)
+            *high = affine_add(k, high, &one, q);
+        else
+            low = affine_add(k, &low, &one, a->term[i].scale);
+    }
+    Expr *q = expr_divide_exactly(k->symbols, a->constant, scale);
+    if (!q) return false;
+    high->constant = q;
+    Expr *least = affine_extreme(k, &low, true), *most = affine_extreme(k, &low, false);
+    return least && most && expr_at_least(k->symbols, least, expr_int(k->symbols, 0)) &&
+           expr_at_least(k->symbols, expr_sub(k->symbols, scale, expr_int(k->symbols, 1)), most);
+}
+
+/* An open condition says 0 <= a < size, of a itself or of scale * a + less. */
+static bool known(Kernel *k, const Affine *a, Expr *size)
+{
+    for (int f = 0; f < k->facts.n; f++) {
+        const Fact *fact = &k->facts.at[f];
+        if (affine_equal(&fact->index, a) && expr_at_least(k->symbols, size, fact->size)) return true;
+        for (int i = 0; i < fact->index.n; i++) {
+            Affine high;
+            Expr *scale = fact->index.term[i].scale;
+            if (expr_is(scale, 1) || !scaled(k, &fact->index, scale, &high) || !affine_equal(&high, a)) continue;
+            if (expr_at_least(k->symbols, expr_mul(k->symbols, size, scale), fact->size)) return true;
+        }
+    }
+    return false;
+}
+
+bool affine_within(Kernel *k, const Affine *a, Expr *size)
 {
     Expr *least = affine_extreme(k, a, true), *most = affine_extreme(k, a, false);
-    return least && most && expr_at_least(k->symbols, least, expr_int(k->symbols, 0)) &&
-           expr_at_least(k->symbols, expr_sub(k->symbols, by, expr_int(k->symbols, 1)), most);
+    if (least && most && expr_at_least(k->symbols, least, expr_int(k->symbols, 0)) &&
+        expr_at_least(k->symbols, expr_sub(k->symbols, size, expr_int(k->symbols, 1)), most))
+        return true;
+    return known(k, a, size);
+}
+
+bool affine_reduce(Kernel *k, Affine *a, Expr **bound)
+{
+    for (int i = 0; i < a->n; i++) {
+        Affine high;
+        Expr *scale = a->term[i].scale, *q = *bound ? expr_divide_exactly(k->symbols, *bound, scale) : NULL;
+        if (expr_is(scale, 1) || !q || !expr_at_least(k->symbols, scale, expr_int(k->symbols, 2)) || !scaled(k, a, scale, &high))
+            continue;
+        *a = high;
+        *bound = q;
+        return true;
+    }
+    return false;
 }
 
 void affine_split(Kernel *k, const Affine *a, Expr *by, Affine *high, Affine *low)
@@ -270,7 +342,7 @@ void affine_split(Kernel *k, const Affine *a, Expr *by, Affine *high, Affine *lo
         high->constant = q;
     else
         low->constant = a->constant;
-    if (within(k, low, by)) {
+    if (affine_within(k, low, by)) {
         affine_seen(k, low);
         affine_seen(k, high);
         return;
@@ -342,15 +414,19 @@ void row_groups(Kernel *k, Var *row, const int *groups, int n, Affine *of_group)
     }
 }
 
-/* The last axis of a group carries its variable. */
+/* The last part of a group carries its variable. */
 Index axes_index(Kernel *k, const Affine *of_group)
 {
     Index index = {.rank = k->n_axes};
-    for (int i = 0; i < k->n_axes; i++) {
-        const int g = k->group_of[i];
-        bool last = g >= 0;
-        for (int j = i + 1; j < k->n_axes; j++) last = last && k->group_of[j] != g;
-        index.at[i] = last ? of_group[g] : affine_int(k, 0);
+    for (int i = 0; i < k->n_axes; i++) index.at[i] = affine_int(k, 0);
+    Expr *stride = expr_int(k->symbols, 1);
+    for (int p = k->n_parts - 1; p >= 0; p--) {
+        const AxisPart *part = &k->parts[p];
+        bool last = part->group >= 0;
+        for (int j = p + 1; j < k->n_parts; j++) last = last && k->parts[j].group != part->group;
+        if (p + 1 < k->n_parts && k->parts[p + 1].axis != part->axis) stride = expr_int(k->symbols, 1);
+        if (last) index.at[part->axis] = affine_add(k, &index.at[part->axis], &of_group[part->group], stride);
+        stride = expr_mul(k->symbols, stride, part->extent);
     }
     return index;
 }

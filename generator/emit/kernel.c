@@ -14,25 +14,46 @@ Kernel *kernel_new(Kernels *all, const Group *group)
     return k;
 }
 
-/* Every axis by itself; axes of extent 1 vanish. */
+/* Every part by itself; what has extent 1 vanishes. */
+static void make_groups(Kernel *k)
+{
+    k->n_groups = 0;
+    for (int i = 0; i < k->n_parts; i++) {
+        AxisPart *part = &k->parts[i];
+        part->group = expr_is(part->extent, 1) ? -1 : k->n_groups;
+        if (part->group >= 0) k->groups[k->n_groups++] = (AxisGroup){part->extent, k->kinds[part->axis]};
+    }
+}
+
 void kernel_axes(Kernel *k, Expr *const *extents, const int *kinds, int n)
 {
-    check(n <= MAX_AXES);
-    k->n_axes = n;
-    k->n_groups = 0;
+    check(n <= MAX_AXES / 2);
+    k->n_axes = k->n_parts = n;
     for (int i = 0; i < n; i++) {
-        Expr *extent = expr_canonical(k->symbols, extents[i]);
-        k->axis[i] = (Axis){extent, kinds ? kinds[i] : 0};
-        k->group_of[i] = expr_is(extent, 1) ? -1 : k->n_groups;
-        if (k->group_of[i] >= 0) k->groups[k->n_groups++] = (AxisGroup){extent, k->axis[i].kind};
+        k->kinds[i] = kinds ? kinds[i] : 0;
+        k->parts[i] = (AxisPart){.axis = i, .extent = expr_canonical(k->symbols, extents[i])};
     }
+    make_groups(k);
+}
+
+/* Cuts the part that a division asked for: an axis of 768 read as (12, 64) is walked so. */
+static bool split_part(Kernel *k)
+{
+    if (k->split < 0 || k->n_parts == MAX_AXES) return false;
+    AxisPart *part = &k->parts[k->split];
+    memmove(part + 1, part, sizeof *part * (size_t)(k->n_parts++ - k->split));
+    part[0].extent = expr_divide_exactly(k->symbols, part[0].extent, k->split_by);
+    part[1].extent = k->split_by;
+    make_groups(k);
+    return true;
 }
 
 static void forget(Kernel *k)
 {
     k->params.n = k->n_operands = k->n_sizes = 0;
     k->exprs.n = k->memos.n = k->vars.n = k->names.n = k->depth = 0;
-    k->seen.n = k->loads.n = 0;
+    k->seen.n = k->loads.n = k->facts.n = 0;
+    k->split = -1;
     memset(k->block, 0, sizeof k->block);
 }
 
@@ -55,11 +76,10 @@ static Expr *scale_of(const Kernel *k, const Affine *a, const Var *v)
     return expr_int(k->symbols, 0);
 }
 
-/* Loop variables of the first pass are named after their axis group: "#0". */
 static const Var *axis_var(const Affine *a, int group)
 {
     for (int i = 0; i < a->n; i++)
-        if (a->term[i].var->name[0] == '#' && a->term[i].var->name[1] - '0' == group) return a->term[i].var;
+        if (a->term[i].var->group == group + 1) return a->term[i].var;
     return NULL;
 }
 
@@ -92,8 +112,8 @@ static void merge_axes(Kernel *k)
             merged[n++] = k->groups[g];
         place[g] = n - 1;
     }
-    for (int i = 0; i < k->n_axes; i++)
-        if (k->group_of[i] >= 0) k->group_of[i] = place[k->group_of[i]];
+    for (int i = 0; i < k->n_parts; i++)
+        if (k->parts[i].group >= 0) k->parts[i].group = place[k->parts[i].group];
     memcpy(k->groups, merged, sizeof merged);
     k->n_groups = n;
 }
@@ -105,7 +125,8 @@ void kernel_collect(Kernel *k, void (*body)(Kernel *k, void *context), void *con
 
 void kernel_write(Kernel *k, void (*body)(Kernel *k, void *context), void *context)
 {
-    run_pass(k, PASS_COLLECT, body, context);
+    do run_pass(k, PASS_COLLECT, body, context);
+    while (split_part(k));
     merge_axes(k);
     run_pass(k, PASS_COUNT, body, context);
     run_pass(k, PASS_WRITE, body, context);

@@ -10,7 +10,7 @@
 #include "emit/emit.h"
 #include "support/diag.h"
 
-enum { MAX_AXES = 8, MAX_TERMS = 24, MAX_BLOCKS = 32 };
+enum { MAX_AXES = 16, MAX_TERMS = 24, MAX_BLOCKS = 32 };
 
 /* An integer variable of the kernel: a loop's, a quotient's, a loaded index's. */
 typedef struct Var {
@@ -24,6 +24,7 @@ typedef struct Var {
     bool safe;     /* by is not 0 wherever the loops run */
     bool standing; /* its definition is written, or it needs none */
     int at_level;  /* of the block in which the definition was written */
+    int group;     /* in the first pass: 1 + the group of axes that its loop walks; 0: none */
 } Var;
 /* constant + sum of scale * var: an index or an offset. */
 typedef struct Affine {
@@ -54,15 +55,22 @@ typedef struct {
     bool result;
 } Param;
 
-/* Loop axes, outermost first, and the groups in which they are walked. */
+/* Axes of the walked shape, outermost first; the parts they are cut into (an axis that a reshape splits has two); groups of parts
+ * that one loop walks. */
+typedef struct {
+    int axis;
+    Expr *extent;
+    int group; /* -1: extent 1 */
+} AxisPart;
 typedef struct {
     Expr *extent;
-    int kind; /* axes of different kinds are not merged: kept, reduced */
-} Axis;
-typedef struct {
-    Expr *extent;
-    int kind;
+    int kind; /* parts of different kinds are not merged: kept, reduced */
 } AxisGroup;
+/* 0 <= index < size, where a condition says so. */
+typedef struct {
+    Affine index;
+    Expr *size;
+} Fact;
 
 typedef struct Memo {
     const Value *value;
@@ -106,10 +114,13 @@ typedef struct Kernel {
         const Value *value;
         Affine offset;
     })
-    loads; /* collected reads of memory */
-    Axis axis[MAX_AXES];
-    int n_axes;
-    int group_of[MAX_AXES]; /* -1: extent 1 */
+    loads;           /* collected reads of memory */
+    VEC(Fact) facts; /* of the conditions that are open */
+    int kinds[MAX_AXES], n_axes;
+    AxisPart parts[MAX_AXES];
+    int n_parts;
+    int split; /* a part that is to be cut in two, its inner one of extent split_by; -1: none */
+    Expr *split_by;
     AxisGroup groups[MAX_AXES];
     int n_groups;
 } Kernel;
@@ -160,6 +171,10 @@ const char *affine_text(Kernel *k, const Affine *a); /* bare; what does not depe
 const char *affine_atom(Kernel *k, const Affine *a);
 const char *affine_key(Kernel *k, const Affine *a);
 void affine_seen(Kernel *k, const Affine *a);
+/* Certainly 0 <= a < size, by the extents of its variables or by what conditions say. */
+bool affine_within(Kernel *k, const Affine *a, Expr *size);
+/* Turns a < bound (or a >= bound) into the same of fewer terms: 64 * i + j < 128, with j < 64, into i < 2. */
+bool affine_reduce(Kernel *k, Affine *a, Expr **bound);
 /* a = high * by + low with 0 <= low < by, given 0 <= a. */
 void affine_split(Kernel *k, const Affine *a, Expr *by, Affine *high, Affine *low);
 Affine index_flat(Kernel *k, const Value *v, const Index *index);  /* position in row-major order */

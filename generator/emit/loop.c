@@ -26,6 +26,19 @@ static void store_all(Kernel *k, const Results *r, const Affine *of_group)
     }
 }
 
+enum { SHORT_ROW = 128, ENOUGH_ROWS = 32 };
+
+/* How many groups of axes make a row's number: all but the innermost; where that one is short, dividing for each row would cost
+ * more than the row, and the next one is a loop as well. */
+static int outer_groups(const Kernel *k)
+{
+    int groups[MAX_AXES];
+    const int n = k->n_groups;
+    for (int i = 0; i < n; i++) groups[i] = i;
+    if (n < 3 || expr_likely(k->symbols, k->groups[n - 1].extent) > SHORT_ROW) return n - 1;
+    return expr_likely(k->symbols, groups_extent((Kernel *)k, groups, n - 2)) < ENOUGH_ROWS ? n - 1 : n - 2;
+}
+
 static void loop_body(Kernel *k, void *context)
 {
     const Results *r = context;
@@ -40,14 +53,20 @@ static void loop_body(Kernel *k, void *context)
         block_close(k);
         return;
     }
-    for (int i = 0; i + 1 < n; i++) outer[i] = i;
-    Expr *rows = groups_extent(k, outer, n - 1);
+    const int rows_groups = outer_groups(k);
+    for (int i = 0; i < rows_groups; i++) outer[i] = i;
+    Expr *rows = groups_extent(k, outer, rows_groups);
     block_open(k, "FOR_ROWS (row, %s)", size_bare(k, rows));
-    row_groups(k, loop_var(k, "row", rows), outer, n - 1, of_group);
+    row_groups(k, loop_var(k, "row", rows), outer, rows_groups, of_group);
+    if (rows_groups + 1 < n) {
+        block_open(k, "for (int64_t i = 0; i < %s; i++)", size_bare(k, k->groups[rows_groups].extent));
+        of_group[rows_groups] = affine_var(k, group_var(k, rows_groups, fresh_name(k, "i")));
+    }
     block_open(k, "FOR_LANES (j, %s)", size_bare(k, k->groups[n - 1].extent));
     of_group[n - 1] = affine_var(k, group_var(k, n - 1, "j"));
     store_all(k, r, of_group);
     block_close(k);
+    if (rows_groups + 1 < n) block_close(k);
     block_close(k);
 }
 
@@ -61,10 +80,12 @@ static void write_results(Emission *e, Results results, const char *name)
     if (k->n_groups <= 1) {
         l = kernel_launch(k, name, k->n_groups ? k->groups[0].extent : expr_int(k->symbols, 1), NULL, 256);
     } else {
-        int outer[MAX_AXES];
-        for (int i = 0; i + 1 < k->n_groups; i++) outer[i] = i;
+        int groups[MAX_AXES];
+        for (int i = 0; i < k->n_groups; i++) groups[i] = i;
+        const int outer = outer_groups(k);
         Expr *last = k->groups[k->n_groups - 1].extent;
-        l = kernel_launch(k, name, groups_extent(k, outer, k->n_groups - 1), last, threads_for(e->all, last));
+        l = kernel_launch(k, name, groups_extent(k, groups, outer), groups_extent(k, groups + outer, k->n_groups - outer),
+                          threads_for(e->all, last));
     }
     vec_push(e->all->arena, &e->launches, l);
 }

@@ -113,6 +113,29 @@ static Value *cast_of_cast(Graph *g, const Op *op)
     return same_sort && dtype_bytes(a->dtype) > dtype_bytes(x->dtype) ? x : NULL;
 }
 
+/* The transpose's operand with its contiguous axis last, where the dot can read it the other way round: no copy, or one that is
+ * copied in runs.  NULL where it lies well. */
+static Value *untransposed(Graph *g, Value *v)
+{
+    Value *a = inner(v, OP_transpose);
+    if (!a) return NULL;
+    const int64_t *axes = op_ints(v->def, ATTR_axes, NULL), last = a->rank - 1;
+    int64_t swapped[MOST_AXES];
+    if (axes[last - 1] != last) return NULL;
+    for (int i = 0; i < a->rank; i++) swapped[i] = axes[i];
+    swapped[last - 1] = axes[last];
+    swapped[last] = axes[last - 1];
+    return b_transpose(g, a, swapped);
+}
+
+static Value *dot_of_transpose(Graph *g, const Op *op)
+{
+    Value *a = untransposed(g, op->in[0]), *b = untransposed(g, op->in[1]);
+    if (!a && !b) return NULL;
+    const bool ta = op_int(op, ATTR_trans_a), tb = op_int(op, ATTR_trans_b);
+    return b_dot(g, a ? a : op->in[0], b ? b : op->in[1], a ? !ta : ta, b ? !tb : tb);
+}
+
 static bool merge_views(Graph *g, Op *op, Value **by, void *context)
 {
     (void)context;
@@ -122,6 +145,7 @@ static bool merge_views(Graph *g, Op *op, Value **by, void *context)
     case OP_transpose: by[0] = transpose_of_view(g, op); break;
     case OP_slice: by[0] = slice_of_view(g, op); break;
     case OP_cast: by[0] = cast_of_cast(g, op); break;
+    case OP_dot: by[0] = dot_of_transpose(g, op); break;
     default: break;
     }
     return by[0] != NULL;
