@@ -21,6 +21,9 @@ Value *optional_input(Import *im, const OnnxNode *node, int i);                /
 /* a / b, which must divide. */
 Expr *want_quotient(Import *im, const OnnxNode *node, Expr *a, Expr *b, const char *what);
 
+/* ---- of other families ---- */
+void unique_slices(Import *im, const OnnxNode *node, Value *x, int axis, bool sorted, const char *hint); /* unique.c */
+
 /* ---- formulas ---- */
 static inline Value *scaled(Graph *g, Value *a, double factor)
 {

@@ -241,7 +241,8 @@ static void import_node(Import *im, const OnnxNode *node)
     const Row *row = row_of(node);
     check(row);
     int version = opset(im, node);
-    if (!node->domain[0] && version < 7)
+    bool since_1 = strcmp(node->op_type, "Not") == 0; /* has not changed since opset 1 */
+    if (!node->domain[0] && version < 7 && !since_1)
         import_error(im, node, "opset %d; wanted 7 or later: convert the model with onnx.version_converter", version);
     if (!node->domain[0] && version > NEWEST_OPSET)
         import_error(im, node,

@@ -1,6 +1,6 @@
 /* Operators that take elements by index, or put them: Gather, GatherElements, GatherND, their scatters, OneHot, Compress, NonZero,
  * Unique.  All become gather and scatter along one axis: several indices at once become a linear one over a reshaped tensor. */
-#include "onnx/terms.h"
+#include "onnx/formulas.h"
 #include <string.h>
 
 /* Index made >= 0 against a dim, as a value; known ones are checked. */
@@ -483,8 +483,11 @@ void import_Compress(Import *im, const OnnxNode *node)
 void import_Unique(Import *im, const OnnxNode *node)
 {
     Value *x = input(im, node, 0);
-    if (attr_has(node, "axis") && x->rank != 1)
-        import_error(im, node, "Unique along an axis of %s; wanted rank 1, or no axis", type_text(im, x));
+    if (attr_has(node, "axis") && x->rank != 1) {
+        int axis = normal_axis(im, node, attr_int(node, "axis", 0), x->rank);
+        unique_slices(im, node, x, axis, attr_int(node, "sorted", 1), late_hint(node));
+        return;
+    }
     Op *op = b_unique(im->graph, flat(im, x), attr_int(node, "sorted", 1), late_hint(node));
     for (int i = 0; i < 4; i++) output(im, node, i, op->out[i]);
 }
