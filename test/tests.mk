@@ -65,7 +65,7 @@ $(OBJ)/runtime/device/blas_host.o $(OBJ)/runtime/device/conv_host.o: CFLAGS += $
 $(OBJ)/test/conformance/runner.o: test/conformance/runner.c
 	@mkdir -p $(@D)
 	@echo "  CC       $<"; $(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) -I. -MMD -c -o $@ $<
-$(TEST_OUT)/conformance_batch: $(OBJ)/test/conformance/batch.o $(OBJ)/test/conformance/case.o $(LIBRARY)
+$(TEST_OUT)/conformance_batch: $(OBJ)/test/conformance/batch.o $(OBJ)/test/conformance/case.o $(OBJ)/test/conformance/lists.o $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
 $(TEST_OUT)/conformance_runner.a: $(OBJ)/test/conformance/runner.o $(RUNTIME_OBJ) $(OBJ)/runtime/device/blas_host.o $(OBJ)/runtime/device/conv_host.o

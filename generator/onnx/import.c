@@ -475,15 +475,23 @@ Graph *import_model(Arena *arena, Symbols *symbols, const OnnxModel *model, cons
         if (!model->graph->inputs[i].is_initializer) import_model_input(&im, &model->graph->inputs[i]);
     import_nodes(&im, model->graph);
     Graph *g = im.graph;
-    g->output_names = NEW_ARRAY(arena, const char *, model->graph->n_outputs + 1);
+    VEC(const char *) names = {0};
     for (int i = 0; i < model->graph->n_outputs; i++) {
         const char *name = model->graph->outputs[i].name;
         Term *t = scope_find(&im, name);
         if (t->is_sequence || t->is_absent)
-            error_exit("%s: output \"%s\" is a sequence or optional; wanted a tensor", model->path, name);
-        g->output_names[g->outputs.n] = name;
+            report_line(report, "output \"%s\" is %s; its items are outputs of their own: %s.0 and so on", name, term_text(&im, t),
+                        name);
+        for (int k = 0; t->is_sequence && k < t->n_items; k++) {
+            vec_push(arena, &names, arena_text(arena, "%s.%d", name, k));
+            vec_push(arena, &g->outputs, term_value(&im, t->items[k]));
+        }
+        if (t->is_sequence || t->is_absent) continue;
+        vec_push(arena, &names, name);
         vec_push(arena, &g->outputs, term_value(&im, t));
     }
+    vec_push(arena, &names, NULL);
+    g->output_names = names.at;
     body_close(&im);
     graph_prune(g);
     drop_unused_weights(g);

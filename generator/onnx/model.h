@@ -188,6 +188,7 @@ OnnxModel *onnx_read(Arena *arena, const char *path, bool allow_missing_data);
 OnnxModel *onnx_read_memory(Arena *arena, const char *path, const void *bytes, size_t size, bool allow_missing_data);
 /* A TensorProto file (input_0.pb of a test data set).  A sequence or optional file is an error. */
 OnnxTensor *onnx_read_tensor(Arena *arena, const char *path);
+OnnxTensor *onnx_read_tensor_memory(Arena *arena, const char *path, const void *bytes, size_t size); /* path: for errors */
 
 /* "/h.0/MatMul" (MatMul, node 41); a node without a name is called by its first output. */
 const char *node_label(Arena *arena, const OnnxNode *node);

@@ -170,12 +170,18 @@ OnnxModel *onnx_read(Arena *arena, const char *path, bool allow_missing_data)
 OnnxTensor *onnx_read_tensor(Arena *arena, const char *path)
 {
     MappedFile file = file_map(arena, path);
-    const char *error = file.error;
-    if (!error && file.size == 0) error = "is empty; a tensor in protobuf form (TensorProto) was wanted";
-    if (!error) error = scan_message(arena, &onnx__tensor_proto__descriptor, file.bytes, file.size);
-    if (error) error_exit("%s: %s", path, error);
-    const Onnx__TensorProto *proto = (void *)unpack_message(arena, &onnx__tensor_proto__descriptor, file.bytes, file.size);
+    if (file.error) error_exit("%s: %s", path, file.error);
+    OnnxTensor *tensor = onnx_read_tensor_memory(arena, path, file.bytes, file.size);
     file_unmap(file);
+    return tensor;
+}
+
+OnnxTensor *onnx_read_tensor_memory(Arena *arena, const char *path, const void *bytes, size_t size)
+{
+    const char *error = size == 0 ? "is empty; a tensor in protobuf form (TensorProto) was wanted" : NULL;
+    if (!error) error = scan_message(arena, &onnx__tensor_proto__descriptor, bytes, size);
+    if (error) error_exit("%s: %s", path, error);
+    const Onnx__TensorProto *proto = (void *)unpack_message(arena, &onnx__tensor_proto__descriptor, bytes, size);
     Reader r = {.arena = arena, .path = path};
     r.files = map_new(arena);
     return tensor_build(&r, proto, (Owner){NULL, text_or_empty(proto->name)});

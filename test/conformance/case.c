@@ -1,6 +1,7 @@
 /* From a node test's folder to a folder of generated source, as disc-gen MODEL.onnx -o DIR --inference does it.
  * Needs: the generator, its main.c apart. */
 #include "test/conformance/case.h"
+#include "test/conformance/lists.h"
 #include "emit/emit.h"
 #include "emit/folder.h"
 #include "onnx/import.h"
@@ -25,15 +26,38 @@ static void open_case(Work *w, const Case *c, int *n_inputs)
     w->c = c;
     w->model = onnx_read(w->arena, arena_text(w->arena, "%s/model.onnx", c->from), false);
     OnnxGraph *g = w->model->graph;
-    *n_inputs = 0;
-    for (int i = 0; i < g->n_inputs; i++) {
-        if (g->inputs[i].is_initializer) continue;
-        if (*n_inputs == CASE_INPUTS) error_exit("%s has more than %d inputs", c->name, CASE_INPUTS);
-        if (g->inputs[i].kind != ONNX_IS_TENSOR) error_exit("input \"%s\" is a sequence or optional", g->inputs[i].name);
-        w->infos[*n_inputs] = &g->inputs[i];
-        w->inputs[*n_inputs] = onnx_read_tensor(w->arena, arena_text(w->arena, "%s/test_data_set_0/input_%d.pb", c->from, i));
-        ++*n_inputs;
+    int n = 0, of_file = 0;
+    for (int i = 0; i < g->n_inputs; of_file++) {
+        int many = 1;
+        const char *path = arena_text(w->arena, "%s/test_data_set_0/input_%d.pb", c->from, of_file);
+        if (!g->inputs[i].is_initializer) {
+            List list = list_read(w->arena, path, &g->inputs[i]);
+            if (g->inputs[i].kind != ONNX_IS_TENSOR) many = list_to_inputs(w->model, i, &list);
+            for (int k = 0; k < many; k++) {
+                if (n == CASE_INPUTS) error_exit("%s has more than %d inputs", c->name, CASE_INPUTS);
+                w->inputs[n++] = list.at[k];
+            }
+        }
+        i += many;
     }
+    *n_inputs = 0;
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!g->inputs[i].is_initializer) w->infos[(*n_inputs)++] = &g->inputs[i];
+}
+
+/* The expected outputs, the items of lists each on its own. */
+static int read_wanted(Work *w, OnnxTensor **wanted, int room)
+{
+    int n = 0;
+    for (int i = 0; i < w->model->graph->n_outputs; i++) {
+        const char *path = arena_text(w->arena, "%s/test_data_set_0/output_%d.pb", w->c->from, i);
+        List list = list_read(w->arena, path, &w->model->graph->outputs[i]);
+        for (int k = 0; k < list.n; k++) {
+            if (n == room) error_exit("%s has more than %d outputs", w->c->name, room);
+            wanted[n++] = list.at[k];
+        }
+    }
+    return n;
 }
 
 static bool is_fraction(OnnxType type)
@@ -154,17 +178,15 @@ static const char *row(Work *w, OnnxTensor *const *wanted)
 static void write_program(Work *w, const Options *options)
 {
     Project project = {.options = options, .infer = w->graph, .tables_alone = true};
-    const int n_inputs = w->c->n_inputs, n_outputs = w->model->graph->n_outputs;
+    OnnxTensor *wanted[CASE_INPUTS];
+    const int n_inputs = w->c->n_inputs, n_outputs = read_wanted(w, wanted, CASE_INPUTS);
     const Tensor **given = NEW_ARRAY(w->arena, const Tensor *, n_inputs + 1),
                  **expected = NEW_ARRAY(w->arena, const Tensor *, n_outputs + 1);
-    OnnxTensor **wanted = NEW_ARRAY(w->arena, OnnxTensor *, n_outputs + 1);
     int n = 0;
+    if (n_outputs != w->graph->outputs.n) error_exit("%d outputs expected, %d made", n_outputs, w->graph->outputs.n);
     for (int i = 0; i < n_inputs; i++)
         if (!w->c->frozen[i]) given[n++] = weight_tensor(w->arena, w->inputs[i], w->infos[i]->name);
-    for (int i = 0; i < n_outputs; i++) {
-        wanted[i] = onnx_read_tensor(w->arena, arena_text(w->arena, "%s/test_data_set_0/output_%d.pb", w->c->from, i));
-        expected[i] = weight_tensor(w->arena, wanted[i], w->graph->output_names[i]);
-    }
+    for (int i = 0; i < n_outputs; i++) expected[i] = weight_tensor(w->arena, wanted[i], w->graph->output_names[i]);
     emit_project(&project, w->arena, w->symbols);
     Folder *folder = folder_open(w->arena, w->c->to);
     folder_tensors(folder, "inputs.safetensors", w->arena, given, n);
