@@ -246,23 +246,10 @@ static Value *walked(Import *im, const OnnxNode *node, int input_, int i, bool a
     return listed(node, "scan_input_directions", i) && !all_reversed ? reversed(im, x) : x;
 }
 
-void import_Scan(Import *im, const OnnxNode *node)
+/* The body over operands: carries, then sequences, time first. */
+static Op *scan_over(Import *im, const OnnxNode *node, const OnnxGraph *sub, Values operands, int carries, bool reverse)
 {
-    const OnnxGraph *sub = attr_graph(node, "body");
-    int slices = (int)attr_int(node, "num_scan_inputs", 0), carries = node->n_inputs - slices;
-    if (opset(im, node) < 9)
-        import_error(im, node, "Scan of opset 8; wanted 9 or later: convert the model with onnx.version_converter");
-    if (!sub || slices < 1 || carries < 0 || sub->n_inputs != node->n_inputs || sub->n_outputs < carries)
-        import_error(im, node, "num_scan_inputs is %d for %d inputs; wanted 1 or more, and a body to match", slices,
-                     node->n_inputs);
-    int stacked = sub->n_outputs - carries;
-    bool reverse = true;
-    for (int i = 0; i < slices; i++) reverse = reverse && listed(node, "scan_input_directions", i);
-    for (int i = 0; i < stacked; i++) reverse = reverse && listed(node, "scan_output_directions", i);
-    Graph *g = im->graph;
-    Values operands = {0};
-    for (int i = 0; i < carries; i++) vec_push(im->arena, &operands, input(im, node, i));
-    for (int i = 0; i < slices; i++) vec_push(im->arena, &operands, walked(im, node, carries + i, i, reverse));
+    int slices = operands.n - carries;
     Expr *length = operands.at[carries]->shape[0];
     Body *body = body_open(im, sub, "body");
     Term **results = NEW_ARRAY(im->arena, Term *, sub->n_outputs + 1), **carry = NEW_ARRAY(im->arena, Term *, carries + 1);
@@ -282,7 +269,57 @@ void import_Scan(Import *im, const OnnxNode *node)
     }
     body_close(im);
     for (int i = 0; i < body->outside.n; i++) vec_push(im->arena, &operands, body->outside.at[i]);
-    Op *op = b_scan(g, body->graph, operands.at, operands.n, carries, slices, reverse, length);
+    return b_scan(im->graph, body->graph, operands.at, operands.n, carries, slices, reverse, length);
+}
+
+/* Opset 8: all inputs and outputs have a batch in front, and each of its samples is walked on its own. */
+static void scan_batch(Import *im, const OnnxNode *node, const OnnxGraph *sub, int slices)
+{
+    enum { MOST_SAMPLES = 64 };
+    Graph *g = im->graph;
+    int carries = node->n_inputs - 1 - slices;
+    int64_t batch;
+    if (has_input(node, 0))
+        import_error(im, node, "sequence_lens is given, which is not supported; pad the sequences to one length");
+    if (carries < 0 || sub->n_inputs != carries + slices || sub->n_outputs < carries)
+        import_error(im, node, "num_scan_inputs is %d for %d inputs; wanted a body to match", slices, node->n_inputs);
+    if (!expr_is_int(input(im, node, 1)->shape[0], &batch) || batch < 1 || batch > MOST_SAMPLES)
+        import_error(im, node, "Scan of opset 8 over a batch of %s; wanted a known number, at most %d, or opset 9",
+                     expr_text(im->arena, input(im, node, 1)->shape[0]), MOST_SAMPLES);
+    Value **rows = NEW_ARRAY(im->arena, Value *, sub->n_outputs * batch);
+    for (int64_t b = 0; b < batch; b++) {
+        Values operands = {0};
+        for (int i = 0; i < carries + slices; i++) {
+            Value *v = b_squeeze(g, b_slice_axis(g, input(im, node, i + 1), 0, number(im, b), number(im, 1)), 0);
+            if (i >= carries && listed(node, "directions", i - carries)) v = reversed(im, v);
+            vec_push(im->arena, &operands, v);
+        }
+        Op *op = scan_over(im, node, sub, operands, carries, false);
+        for (int o = 0; o < sub->n_outputs; o++) rows[o * batch + b] = b_expand_dims(g, op->out[o], 0);
+    }
+    for (int o = 0; o < sub->n_outputs; o++) output(im, node, o, b_concat(g, rows + o * batch, (int)batch, 0));
+}
+
+void import_Scan(Import *im, const OnnxNode *node)
+{
+    Graph *g = im->graph;
+    const OnnxGraph *sub = attr_graph(node, "body");
+    int slices = (int)attr_int(node, "num_scan_inputs", 0), carries = node->n_inputs - slices;
+    if (sub && slices > 0 && opset(im, node) < 9) {
+        scan_batch(im, node, sub, slices);
+        return;
+    }
+    if (!sub || slices < 1 || carries < 0 || sub->n_inputs != node->n_inputs || sub->n_outputs < carries)
+        import_error(im, node, "num_scan_inputs is %d for %d inputs; wanted 1 or more, and a body to match", slices,
+                     node->n_inputs);
+    int stacked = sub->n_outputs - carries;
+    bool reverse = true;
+    for (int i = 0; i < slices; i++) reverse = reverse && listed(node, "scan_input_directions", i);
+    for (int i = 0; i < stacked; i++) reverse = reverse && listed(node, "scan_output_directions", i);
+    Values operands = {0};
+    for (int i = 0; i < carries; i++) vec_push(im->arena, &operands, input(im, node, i));
+    for (int i = 0; i < slices; i++) vec_push(im->arena, &operands, walked(im, node, carries + i, i, reverse));
+    Op *op = scan_over(im, node, sub, operands, carries, reverse);
     for (int i = 0; i < carries; i++) output(im, node, i, op->out[i]);
     for (int i = 0; i < stacked; i++) {
         Value *v = op->out[carries + i];

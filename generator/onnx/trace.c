@@ -87,6 +87,26 @@ static Fraction rounded(Import *im, OpKind kind, Fraction f)
     return unknown;
 }
 
+/* Ceil(4 / 3) of plain numbers: the quotient of small ones is never rounded to a whole one that it is not. */
+static Fraction rounded_quotient(Import *im, OpKind kind, const Op *division, int64_t i)
+{
+    const int64_t small = 1 << 20;
+    int64_t p, q;
+    Fraction a = trace(im, division->in[0], i), b = trace(im, division->in[1], i);
+    if (!a.over || !b.over || a.under != 1 || b.under != 1) return unknown;
+    if (!expr_is_int(a.over, &p) || !expr_is_int(b.over, &q) || q == 0) return unknown;
+    if (p > small || p < -small || q > small || q < -small) return unknown;
+    double ratio = (double)p / (double)q;
+    return (Fraction){number(im, (int64_t)(kind == OP_floor ? floor(ratio) : ceil(ratio))), 1};
+}
+
+static Fraction trace_rounded(Import *im, const Op *op, int64_t i)
+{
+    const Op *from = op->in[0]->def;
+    Fraction f = rounded(im, op->kind, trace(im, op->in[0], i));
+    return f.over || !from || from->kind != OP_div ? f : rounded_quotient(im, op->kind, from, i);
+}
+
 /* Element i of v, row-major. */
 static Fraction trace(Import *im, const Value *v, int64_t i)
 {
@@ -111,7 +131,11 @@ static Fraction trace(Import *im, const Value *v, int64_t i)
     case OP_concat: return trace_concat(im, op, i);
     case OP_slice: return trace_slice(im, op, i);
     case OP_floor:
-    case OP_ceil: return rounded(im, op->kind, trace(im, op->in[0], i));
+    case OP_ceil: return trace_rounded(im, op, i);
+    case OP_relu: {
+        Fraction f = trace(im, op->in[0], i);
+        return f.over ? (Fraction){expr_max(im->symbols, f.over, number(im, 0)), f.under} : unknown;
+    }
     case OP_add:
     case OP_sub:
     case OP_mul:
@@ -147,7 +171,11 @@ Term *whole_elements(Import *im, const Term *t, Dtype dtype)
         if (t->tensor && t->tensor->data) {
             double d = tensor_number(t->tensor, i);
             if (fabs(d) < 1e15) f = (Fraction){number(im, dtype == DTYPE_bool ? d != 0 : (int64_t)d), 1};
-        } else if (t->value && dtype != DTYPE_bool) {
+        } else if (t->value && dtype == DTYPE_bool) {
+            int64_t known;
+            f = trace(im, t->value, i);
+            f = f.over && expr_is_int(f.over, &known) ? (Fraction){number(im, known != 0), 1} : unknown;
+        } else if (t->value) {
             f = trace(im, t->value, i);
             if (f.over && f.under > 1) /* a Cast truncates: floor where it is certainly >= 0 */
                 f = expr_at_least(im->symbols, f.over, number(im, 0)) ? rounded(im, OP_floor, f) : unknown;
