@@ -30,7 +30,9 @@ static void after(Compilation *c, const Graph *g, const char *pass)
 static Graph *import(Compilation *c, bool training)
 {
     const ImportOptions how = {.training = training, .batch_norm = c->options->batch_norm};
+    reading(c->options->model);
     Graph *g = import_model(c->arena, c->symbols, c->model, &how, c->tensors, &c->report);
+    reading(NULL);
     pass_precision(g, c->options);
     after(c, g, "import");
     return g;

@@ -7,7 +7,7 @@ Expr *dims_agree(Graph *g, Expr *a, Expr *b, const char *what)
 {
     if (a == b) return a;
     if (!expr_always_equal(g->symbols, a, b) && !symbols_equate(g->symbols, a, b, NULL))
-        bug("%s: %s and %s can never be equal (at \"%s\")", what, expr_text(g->arena, a), expr_text(g->arena, b), g->source);
+        misfit("%s: %s and %s can never be equal (at \"%s\")", what, expr_text(g->arena, a), expr_text(g->arena, b), g->source);
     return expr_is_int(b, NULL) ? b : expr_canonical(g->symbols, a);
 }
 
@@ -76,7 +76,7 @@ static bool takes(OpKind kind, Dtype d)
 
 static void check_dtype(Graph *g, OpKind kind, Dtype d)
 {
-    if (!takes(kind, d)) bug("%s of %s (at \"%s\")", op_info(kind)->name, dtype_name(d), g->source);
+    if (!takes(kind, d)) misfit("%s of %s (at \"%s\")", op_info(kind)->name, dtype_name(d), g->source);
 }
 
 static bool gives_bool(OpKind kind)
@@ -86,7 +86,7 @@ static bool gives_bool(OpKind kind)
 
 Value *b_unary(Graph *g, OpKind kind, Value *a)
 {
-    check(op_info(kind)->class == ELEMENTWISE && op_info(kind)->operands == 1 && kind != OP_cast && kind != OP_bitcast);
+    fits(op_info(kind)->class == ELEMENTWISE && op_info(kind)->operands == 1 && kind != OP_cast && kind != OP_bitcast);
     check_dtype(g, kind, a->dtype);
     Dtype dtype = gives_bool(kind) ? DTYPE_bool : a->dtype;
     Scalar s;
@@ -112,7 +112,7 @@ Value *b_cast(Graph *g, Value *a, Dtype dtype)
 
 Value *b_bitcast(Graph *g, Value *a, Dtype dtype)
 {
-    check(dtype_bytes(a->dtype) == dtype_bytes(dtype));
+    fits(dtype_bytes(a->dtype) == dtype_bytes(dtype));
     return a->dtype == dtype ? a : make(g, OP_bitcast, &a, 1, dtype, a->rank, a->shape);
 }
 
@@ -140,9 +140,9 @@ static bool commutes(OpKind kind)
 
 Value *b_binary(Graph *g, OpKind kind, Value *a, Value *b)
 {
-    check(op_info(kind)->class == ELEMENTWISE && op_info(kind)->operands == 2);
+    fits(op_info(kind)->class == ELEMENTWISE && op_info(kind)->operands == 2);
     if (a->dtype != b->dtype)
-        bug("%s of %s and %s (at \"%s\")", op_info(kind)->name, dtype_name(a->dtype), dtype_name(b->dtype), g->source);
+        misfit("%s of %s and %s (at \"%s\")", op_info(kind)->name, dtype_name(a->dtype), dtype_name(b->dtype), g->source);
     check_dtype(g, kind, a->dtype);
     int rank;
     Expr **shape = broadcast_shape(g, kind, a->rank, a->shape, b->rank, b->shape, &rank);
@@ -159,7 +159,7 @@ Value *b_binary(Graph *g, OpKind kind, Value *a, Value *b)
 
 Value *b_select(Graph *g, Value *condition, Value *a, Value *b)
 {
-    check(condition->dtype == DTYPE_bool && a->dtype == b->dtype);
+    fits(condition->dtype == DTYPE_bool && a->dtype == b->dtype);
     int rank;
     Expr **shape = broadcast_shape(g, OP_select, a->rank, a->shape, b->rank, b->shape, &rank);
     shape = broadcast_shape(g, OP_select, condition->rank, condition->shape, rank, shape, &rank);
@@ -172,8 +172,8 @@ Value *b_select(Graph *g, Value *condition, Value *a, Value *b)
 
 Value *b_softmax(Graph *g, OpKind softmax_or_log, Value *a, int axis)
 {
-    check((softmax_or_log == OP_softmax || softmax_or_log == OP_log_softmax) && axis >= 0 && axis < a->rank &&
-          dtype_is_float(a->dtype));
+    fits((softmax_or_log == OP_softmax || softmax_or_log == OP_log_softmax) && axis >= 0 && axis < a->rank &&
+         dtype_is_float(a->dtype));
     Value *v = make(g, softmax_or_log, &a, 1, a->dtype, a->rank, a->shape);
     op_set_int(g, v->def, ATTR_axis, axis);
     return v;

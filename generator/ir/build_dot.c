@@ -15,7 +15,7 @@ static Value *swapped(const Value *v)
 
 Value *b_dot(Graph *g, Value *a, Value *b, bool trans_a, bool trans_b)
 {
-    check(a->rank >= 2 && a->rank == b->rank && a->rank <= MOST_AXES && a->dtype == b->dtype && a->dtype != DTYPE_bool);
+    fits(a->rank >= 2 && a->rank == b->rank && a->rank <= MOST_AXES && a->dtype == b->dtype && a->dtype != DTYPE_bool);
     Value *inner;
     if ((inner = swapped(a))) a = inner, trans_a = !trans_a;
     if ((inner = swapped(b))) b = inner, trans_b = !trans_b;
@@ -55,7 +55,7 @@ static Value *without_leading_ones(Graph *g, const Value *a, Value *b)
 static Value *batched(Graph *g, Value *a, Value *b)
 {
     int rank = a->rank > b->rank ? a->rank : b->rank, batch = rank - 2;
-    check(rank <= MOST_AXES);
+    fits(rank <= MOST_AXES);
     Expr *of_a[MOST_AXES], *of_b[MOST_AXES];
     for (int i = 0; i < batch; i++) {
         int ia = i - (rank - a->rank), ib = i - (rank - b->rank);
@@ -76,7 +76,7 @@ static Value *batched(Graph *g, Value *a, Value *b)
 
 Value *b_matmul(Graph *g, Value *a, Value *b)
 {
-    check(a->rank >= 1 && b->rank >= 1);
+    fits(a->rank >= 1 && b->rank >= 1);
     bool vector_a = a->rank == 1, vector_b = b->rank == 1;
     if (vector_a) a = b_expand_dims(g, a, 0);
     if (vector_b) b = b_expand_dims(g, b, 1);

@@ -8,9 +8,9 @@ enum { MOST_AXES = 32 };
 Value *b_broadcast(Graph *g, Value *a, const int64_t *axes, int rank, Expr *const *shape)
 {
     int64_t composed[MOST_AXES];
-    check(a->rank <= rank && rank <= MOST_AXES);
+    fits(a->rank <= rank && rank <= MOST_AXES);
     for (int i = 0; i < a->rank; i++) {
-        check(axes[i] >= 0 && axes[i] < rank && (i == 0 || axes[i - 1] < axes[i]));
+        fits(axes[i] >= 0 && axes[i] < rank && (i == 0 || axes[i - 1] < axes[i]));
         if (!expr_is(a->shape[i], 1)) dims_agree(g, shape[axes[i]], a->shape[i], "broadcast");
     }
     if (shape_is(g, a, rank, shape)) return a;
@@ -28,7 +28,7 @@ Value *b_broadcast(Graph *g, Value *a, const int64_t *axes, int rank, Expr *cons
 Value *b_broadcast_to(Graph *g, Value *a, int rank, Expr *const *shape)
 {
     int64_t axes[MOST_AXES];
-    check(a->rank <= rank && rank <= MOST_AXES);
+    fits(a->rank <= rank && rank <= MOST_AXES);
     for (int i = 0; i < a->rank; i++) axes[i] = i + rank - a->rank;
     return b_broadcast(g, a, axes, rank, shape);
 }
@@ -65,9 +65,9 @@ Value *b_transpose(Graph *g, Value *a, const int64_t *axes)
 {
     int64_t composed[MOST_AXES];
     bool seen[MOST_AXES] = {false};
-    check(a->rank <= MOST_AXES);
+    fits(a->rank <= MOST_AXES);
     for (int i = 0; i < a->rank; i++) {
-        check(axes[i] >= 0 && axes[i] < a->rank && !seen[axes[i]]);
+        fits(axes[i] >= 0 && axes[i] < a->rank && !seen[axes[i]]);
         seen[axes[i]] = true;
         composed[i] = axes[i];
     }
@@ -88,7 +88,7 @@ Value *b_transpose(Graph *g, Value *a, const int64_t *axes)
 Value *b_swap_last(Graph *g, Value *a)
 {
     int64_t axes[MOST_AXES];
-    check(a->rank >= 2 && a->rank <= MOST_AXES);
+    fits(a->rank >= 2 && a->rank <= MOST_AXES);
     for (int i = 0; i < a->rank; i++) axes[i] = i;
     axes[a->rank - 2] = a->rank - 1;
     axes[a->rank - 1] = a->rank - 2;
@@ -98,7 +98,7 @@ Value *b_swap_last(Graph *g, Value *a)
 Value *b_expand_dims(Graph *g, Value *a, int axis)
 {
     Expr *shape[MOST_AXES];
-    check(axis >= 0 && axis <= a->rank && a->rank < MOST_AXES);
+    fits(axis >= 0 && axis <= a->rank && a->rank < MOST_AXES);
     for (int i = 0; i <= a->rank; i++) shape[i] = i < axis ? a->shape[i] : i == axis ? expr_int(g->symbols, 1) : a->shape[i - 1];
     return b_reshape(g, a, a->rank + 1, shape);
 }
@@ -106,7 +106,7 @@ Value *b_expand_dims(Graph *g, Value *a, int axis)
 Value *b_squeeze(Graph *g, Value *a, int axis)
 {
     Expr *shape[MOST_AXES];
-    check(axis >= 0 && axis < a->rank && a->rank <= MOST_AXES);
+    fits(axis >= 0 && axis < a->rank && a->rank <= MOST_AXES);
     dims_agree(g, a->shape[axis], expr_int(g->symbols, 1), "squeeze");
     for (int i = 0; i + 1 < a->rank; i++) shape[i] = a->shape[i < axis ? i : i + 1];
     return b_reshape(g, a, a->rank - 1, shape);
@@ -123,7 +123,7 @@ static bool starts_at_zero(Expr *const *start, const int64_t *step, int rank)
 Value *b_slice(Graph *g, Value *a, Expr *const *start, const int64_t *step, Expr *const *shape)
 {
     if (starts_at_zero(start, step, a->rank) && shape_is(g, a, a->rank, shape)) return a;
-    for (int i = 0; i < a->rank; i++) check(step[i] != 0);
+    for (int i = 0; i < a->rank; i++) fits(step[i] != 0);
     Value *v = make(g, OP_slice, &a, 1, a->dtype, a->rank, shape);
     op_set_exprs(g, v->def, ATTR_start, start, a->rank);
     op_set_ints(g, v->def, ATTR_step, step, a->rank);
@@ -134,7 +134,7 @@ Value *b_slice_axis(Graph *g, Value *a, int axis, Expr *start, Expr *size)
 {
     Expr *starts[MOST_AXES], *shape[MOST_AXES];
     int64_t step[MOST_AXES];
-    check(axis >= 0 && axis < a->rank && a->rank <= MOST_AXES);
+    fits(axis >= 0 && axis < a->rank && a->rank <= MOST_AXES);
     for (int i = 0; i < a->rank; i++) {
         starts[i] = i == axis ? start : expr_int(g->symbols, 0);
         shape[i] = i == axis ? size : a->shape[i];
@@ -146,8 +146,8 @@ Value *b_slice_axis(Graph *g, Value *a, int axis, Expr *start, Expr *size)
 Value *b_pad(Graph *g, Value *a, Value *fill, Expr *const *start, const int64_t *step, Expr *const *shape)
 {
     if (starts_at_zero(start, step, a->rank) && shape_is(g, a, a->rank, shape)) return a;
-    check(fill->dtype == a->dtype);
-    for (int i = 0; i < a->rank; i++) check(step[i] != 0);
+    fits(fill->dtype == a->dtype);
+    for (int i = 0; i < a->rank; i++) fits(step[i] != 0);
     Value *in[] = {a, b_reshape(g, fill, 0, NULL)};
     Value *v = make(g, OP_pad, in, 2, a->dtype, a->rank, shape);
     op_set_exprs(g, v->def, ATTR_start, start, a->rank);
@@ -157,12 +157,12 @@ Value *b_pad(Graph *g, Value *a, Value *fill, Expr *const *start, const int64_t 
 
 Value *b_concat(Graph *g, Value *const *parts, int n, int axis)
 {
-    check(n > 0 && axis >= 0 && axis < parts[0]->rank);
+    fits(n > 0 && axis >= 0 && axis < parts[0]->rank);
     int rank = parts[0]->rank, kept = 0;
     Expr **shape = shape_copy(g, rank, parts[0]->shape, rank), *size = expr_int(g->symbols, 0);
     Value **in = NEW_ARRAY(g->arena, Value *, n);
     for (int p = 0; p < n; p++) {
-        check(parts[p]->rank == rank && parts[p]->dtype == parts[0]->dtype);
+        fits(parts[p]->rank == rank && parts[p]->dtype == parts[0]->dtype);
         for (int i = 0; i < rank; i++)
             if (i != axis) shape[i] = dims_agree(g, shape[i], parts[p]->shape[i], "concat");
         size = expr_add(g->symbols, size, parts[p]->shape[axis]);
@@ -178,7 +178,7 @@ Value *b_concat(Graph *g, Value *const *parts, int n, int axis)
 
 Value *b_gather(Graph *g, Value *a, Value *index, int axis)
 {
-    check(axis >= 0 && axis < a->rank && !dtype_is_float(index->dtype));
+    fits(axis >= 0 && axis < a->rank && !dtype_is_float(index->dtype));
     index = b_cast(g, index, DTYPE_i64);
     int rank = a->rank - 1 + index->rank, n = 0;
     Expr **shape = NEW_ARRAY(g->arena, Expr *, rank + 1);
@@ -194,8 +194,8 @@ Value *b_gather(Graph *g, Value *a, Value *index, int axis)
 /* ---- scatter and late ---- */
 Value *b_scatter(Graph *g, Value *base, Value *index, Value *updates, int axis, const char *mode)
 {
-    check(axis >= 0 && axis < base->rank && !dtype_is_float(index->dtype) && updates->dtype == base->dtype);
-    check(updates->rank == base->rank - 1 + index->rank);
+    fits(axis >= 0 && axis < base->rank && !dtype_is_float(index->dtype) && updates->dtype == base->dtype);
+    fits(updates->rank == base->rank - 1 + index->rank);
     index = b_cast(g, index, DTYPE_i64);
     for (int i = 0; i < updates->rank; i++) {
         bool before = i < axis, in_index = !before && i < axis + index->rank;
@@ -219,7 +219,7 @@ Value *b_nonzero(Graph *g, Value *a, const char *hint)
 
 Op *b_unique(Graph *g, Value *a, bool sorted, const char *hint)
 {
-    check(a->rank == 1);
+    fits(a->rank == 1);
     Expr *late = expr_late(g->symbols, hint, a->shape[0]);
     Op *op = graph_op(g, OP_unique, &a, 1, 5);
     op_set_int(g, op, ATTR_sorted, sorted);

@@ -4,8 +4,10 @@
 #include "ir/build.h"
 #include "support/diag.h"
 
-/* The dim that a and b both are: equal for certain, or stated equal from now on.  An internal fault, naming what, where they never
- * are. */
+/* What builders ask of their operands. */
+#define fits(condition) ((condition) ? (void)0 : misfit("not so: %s (at \"%s\")", #condition, g->source))
+
+/* The dim that a and b both are: equal for certain, or stated equal from now on.  A misfit, naming what, where they never are. */
 Expr *dims_agree(Graph *g, Expr *a, Expr *b, const char *what);
 /* The dim that a and b broadcast to: where one is 1, the other. */
 Expr *dims_broadcast(Graph *g, Expr *a, Expr *b, const char *what);

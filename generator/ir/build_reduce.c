@@ -4,12 +4,12 @@
 enum { MOST_AXES = 32 };
 
 /* Marks which axes are given; a double or wrong one is an internal fault. */
-static void mark_axes(const Value *a, const int64_t *axes, int n, bool *marked)
+static void mark_axes(const Graph *g, const Value *a, const int64_t *axes, int n, bool *marked)
 {
-    check(a->rank <= MOST_AXES);
+    fits(a->rank <= MOST_AXES);
     for (int i = 0; i < a->rank; i++) marked[i] = false;
     for (int i = 0; i < n; i++) {
-        check(axes[i] >= 0 && axes[i] < a->rank && !marked[axes[i]]);
+        fits(axes[i] >= 0 && axes[i] < a->rank && !marked[axes[i]]);
         marked[axes[i]] = true;
     }
 }
@@ -17,9 +17,9 @@ static void mark_axes(const Value *a, const int64_t *axes, int n, bool *marked)
 Value *b_reduce(Graph *g, OpKind kind, Value *a, const int64_t *axes, int n)
 {
     bool marked[MOST_AXES], sums = kind == OP_reduce_sum || kind == OP_reduce_prod;
-    check(sums || kind == OP_reduce_max || kind == OP_reduce_min);
-    check(!sums || a->dtype != DTYPE_bool);
-    mark_axes(a, axes, n, marked);
+    fits(sums || kind == OP_reduce_max || kind == OP_reduce_min);
+    fits(!sums || a->dtype != DTYPE_bool);
+    mark_axes(g, a, axes, n, marked);
     Expr *without_ones[MOST_AXES] = {0}, *shape[MOST_AXES] = {0};
     int64_t reduced[MOST_AXES];
     int rank = 0, kept = 0, n_reduced = 0;
@@ -42,7 +42,7 @@ Value *b_reduce_keep(Graph *g, OpKind kind, Value *a, const int64_t *axes, int n
 {
     bool marked[MOST_AXES];
     Expr *shape[MOST_AXES];
-    mark_axes(a, axes, n, marked);
+    mark_axes(g, a, axes, n, marked);
     for (int i = 0; i < a->rank; i++) shape[i] = marked[i] ? expr_int(g->symbols, 1) : a->shape[i];
     return b_reshape(g, b_reduce(g, kind, a, axes, n), a->rank, shape);
 }
@@ -57,7 +57,7 @@ Value *b_reduce_mean(Graph *g, Value *a, const int64_t *axes, int n, bool keep)
 
 Value *b_arg(Graph *g, OpKind kind, Value *a, int axis, bool last)
 {
-    check((kind == OP_arg_max || kind == OP_arg_min) && axis >= 0 && axis < a->rank && a->rank <= MOST_AXES);
+    fits((kind == OP_arg_max || kind == OP_arg_min) && axis >= 0 && axis < a->rank && a->rank <= MOST_AXES);
     Expr *shape[MOST_AXES];
     for (int i = 0; i + 1 < a->rank; i++) shape[i] = a->shape[i < axis ? i : i + 1];
     Value *v = make(g, kind, &a, 1, DTYPE_i64, a->rank - 1, shape);
@@ -68,7 +68,7 @@ Value *b_arg(Graph *g, OpKind kind, Value *a, int axis, bool last)
 
 Value *b_cumulative(Graph *g, OpKind kind, Value *a, int axis, bool exclusive, bool reverse)
 {
-    check((kind == OP_cum_sum || kind == OP_cum_prod) && axis >= 0 && axis < a->rank && a->dtype != DTYPE_bool);
+    fits((kind == OP_cum_sum || kind == OP_cum_prod) && axis >= 0 && axis < a->rank && a->dtype != DTYPE_bool);
     Value *v = make(g, kind, &a, 1, a->dtype, a->rank, a->shape);
     op_set_int(g, v->def, ATTR_axis, axis);
     op_set_int(g, v->def, ATTR_exclusive, exclusive);
@@ -78,7 +78,7 @@ Value *b_cumulative(Graph *g, OpKind kind, Value *a, int axis, bool exclusive, b
 
 void b_top_k(Graph *g, Value *a, int axis, Expr *k, bool largest, Value **values, Value **indices)
 {
-    check(axis >= 0 && axis < a->rank);
+    fits(axis >= 0 && axis < a->rank);
     Expr **shape = shape_copy(g, a->rank, a->shape, a->rank);
     shape[axis] = k;
     Op *op = graph_op(g, OP_top_k, &a, 1, 2);
@@ -90,7 +90,7 @@ void b_top_k(Graph *g, Value *a, int axis, Expr *k, bool largest, Value **values
 
 Value *b_sum_to(Graph *g, Value *a, int rank, Expr *const *shape)
 {
-    check(rank <= a->rank && a->rank <= MOST_AXES);
+    fits(rank <= a->rank && a->rank <= MOST_AXES);
     int64_t axes[MOST_AXES];
     int n = 0, added = a->rank - rank;
     for (int i = 0; i < a->rank; i++) {

@@ -4,20 +4,20 @@
 static void types_agree(Graph *g, const Value *a, const Value *b, const char *what)
 {
     if (a->dtype != b->dtype || a->rank != b->rank)
-        bug("%s: %s of rank %d and %s of rank %d (at \"%s\")", what, dtype_name(a->dtype), a->rank, dtype_name(b->dtype), b->rank,
-            g->source);
+        misfit("%s: %s of rank %d and %s of rank %d (at \"%s\")", what, dtype_name(a->dtype), a->rank, dtype_name(b->dtype),
+               b->rank, g->source);
     for (int i = 0; i < a->rank; i++) dims_agree(g, a->shape[i], b->shape[i], what);
 }
 
 Op *b_scan(Graph *g, Graph *body, Value *const *operands, int n, int carries, int slices, bool reverse, Expr *length)
 {
     int stacked = body->outputs.n - carries;
-    check(n >= carries + slices && body->inputs.n == n && stacked >= 0);
-    check(slices + stacked > 0); /* else nothing tells how often */
+    fits(n >= carries + slices && body->inputs.n == n && stacked >= 0);
+    fits(slices + stacked > 0); /* else nothing tells how often */
     for (int i = 0; i < n; i++) {
         Value *in = operands[i], step = *in;
         if (i >= carries && i < carries + slices) {
-            check(in->rank >= 1);
+            fits(in->rank >= 1);
             dims_agree(g, length, in->shape[0], "length of scan");
             step.rank--;
             step.shape++;
@@ -46,9 +46,9 @@ Op *b_scan(Graph *g, Graph *body, Value *const *operands, int n, int carries, in
 
 Op *b_while(Graph *g, Graph *body, Value *const *operands, int n, int carries)
 {
-    check(n >= 1 + carries && body->inputs.n == n && body->outputs.n == 1 + carries);
-    check(operands[0]->dtype == DTYPE_bool && operands[0]->rank == 0);
-    check(body->inputs.at[0]->dtype == DTYPE_i64 && body->inputs.at[0]->rank == 0);
+    fits(n >= 1 + carries && body->inputs.n == n && body->outputs.n == 1 + carries);
+    fits(operands[0]->dtype == DTYPE_bool && operands[0]->rank == 0);
+    fits(body->inputs.at[0]->dtype == DTYPE_i64 && body->inputs.at[0]->rank == 0);
     types_agree(g, operands[0], body->outputs.at[0], "condition of while");
     for (int i = 1; i < n; i++) types_agree(g, operands[i], body->inputs.at[i], "operand of while");
     Op *op = graph_op(g, OP_while, operands, n, carries);
@@ -64,8 +64,8 @@ Op *b_while(Graph *g, Graph *body, Value *const *operands, int n, int carries)
 
 Op *b_branch(Graph *g, Graph *then_body, Graph *else_body, Value *const *operands, int n)
 {
-    check(n >= 1 && operands[0]->dtype == DTYPE_bool && operands[0]->rank == 0);
-    check(then_body->inputs.n == n - 1 && else_body->inputs.n == n - 1 && then_body->outputs.n == else_body->outputs.n);
+    fits(n >= 1 && operands[0]->dtype == DTYPE_bool && operands[0]->rank == 0);
+    fits(then_body->inputs.n == n - 1 && else_body->inputs.n == n - 1 && then_body->outputs.n == else_body->outputs.n);
     for (int i = 1; i < n; i++) {
         types_agree(g, operands[i], then_body->inputs.at[i - 1], "capture of branch");
         types_agree(g, operands[i], else_body->inputs.at[i - 1], "capture of branch");
@@ -83,7 +83,7 @@ Op *b_branch(Graph *g, Graph *then_body, Graph *else_body, Value *const *operand
 
 void b_assign(Graph *g, Value *target, Value *value)
 {
-    check(target->origin == FROM_WEIGHT || target->origin == FROM_STATE);
+    fits(target->origin == FROM_WEIGHT || target->origin == FROM_STATE);
     types_agree(g, target, value, "assign");
     Value *in[] = {target, value};
     graph_op(g, OP_assign, in, 2, 0);
@@ -91,6 +91,6 @@ void b_assign(Graph *g, Value *target, Value *value)
 
 void b_commit(Graph *g, Value *loss)
 {
-    check(loss->rank == 0 && dtype_is_float(loss->dtype));
+    fits(loss->rank == 0 && dtype_is_float(loss->dtype));
     graph_op(g, OP_commit, &loss, 1, 0);
 }

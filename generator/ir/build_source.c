@@ -34,7 +34,7 @@ Value *b_like(Graph *g, Value *a, double value)
 
 Value *b_iota(Graph *g, Dtype dtype, int axis, int rank, Expr *const *shape)
 {
-    check(axis >= 0 && axis < rank && dtype != DTYPE_bool);
+    fits(axis >= 0 && axis < rank && dtype != DTYPE_bool);
     Value *v = make(g, OP_iota, NULL, 0, dtype, rank, shape);
     op_set_int(g, v->def, ATTR_axis, axis);
     return v;
@@ -63,7 +63,7 @@ Value *b_dim(Graph *g, Expr *content)
 
 Value *b_random(Graph *g, const char *distribution, int64_t seed, Dtype dtype, int rank, Expr *const *shape)
 {
-    check(dtype_is_float(dtype) && (strcmp(distribution, "uniform") == 0 || strcmp(distribution, "normal") == 0));
+    fits(dtype_is_float(dtype) && (strcmp(distribution, "uniform") == 0 || strcmp(distribution, "normal") == 0));
     Value *v = make(g, OP_random, NULL, 0, dtype, rank, shape);
     op_set_text(g, v->def, ATTR_distribution, distribution);
     op_set_int(g, v->def, ATTR_seed, seed);

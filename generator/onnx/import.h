@@ -47,6 +47,7 @@ Value *term_value(Import *im, Term *term);
  * input_exprs_or_error says so to the user and names the input. */
 Expr *const *input_exprs(Import *im, const OnnxNode *node, int i, int *n);
 Expr *const *input_exprs_or_error(Import *im, const OnnxNode *node, int i, int *n, const char *what);
+Expr *input_size(Import *im, const OnnxNode *node, int i, const char *what); /* one number, not negative */
 /* Plain integers from attribute `name` (older opsets) or input i (newer): NULL where neither is given. */
 const int64_t *ints_from(Import *im, const OnnxNode *node, const char *name, int i, int *n);
 /* One float known at generation time from input i (initializer or constant): false where unknown. */

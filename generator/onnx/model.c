@@ -104,9 +104,11 @@ static const OnnxAttribute *attr_of_type(const OnnxNode *node, const char *name,
     const OnnxAttribute *attribute = attr_get(node, name);
     if (!attribute || attribute->type == wanted) return attribute;
     if (wanted == ONNX_ATTR_TENSOR && attribute->type == ONNX_ATTR_SPARSE_TENSOR) return attribute;
-    Arena *arena = arena_new();
-    error_exit("%s: attribute \"%s\" should be %s, and is %s; the model breaks the rules of ONNX: export it again",
-               node_label(arena, node), name, attribute_type_name(wanted), attribute_type_name(attribute->type));
+    const char *label = node->name;
+    for (int i = 0; !*label && i < node->n_outputs; i++) label = node->outputs[i];
+    error_exit(
+        "\"%s\" (%s, node %d): attribute \"%s\" should be %s, and is %s; the model breaks the rules of ONNX: export it again",
+        label, node->op_type, node->index, name, attribute_type_name(wanted), attribute_type_name(attribute->type));
 }
 
 int64_t attr_int(const OnnxNode *node, const char *name, int64_t absent)

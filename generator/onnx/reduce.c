@@ -173,8 +173,8 @@ void import_TopK(Import *im, const OnnxNode *node)
 {
     Value *x = input(im, node, 0), *values, *indices;
     if (x->rank == 0) import_error(im, node, "TopK of a scalar; wanted rank 1 or more");
-    int axis = normal_axis(im, node, attr_int(node, "axis", -1), x->rank), n = 1;
-    Expr *k = attr_has(node, "k") ? number(im, attr_int(node, "k", 1)) : input_exprs_or_error(im, node, 1, &n, "k")[0];
+    int axis = normal_axis(im, node, attr_int(node, "axis", -1), x->rank);
+    Expr *k = attr_has(node, "k") ? number(im, attr_int(node, "k", 1)) : input_size(im, node, 1, "k");
     if (expr_compare(im->symbols, k, x->shape[axis]) == ORDER_GREATER)
         import_error(im, node, "k is %s, axis %d of %s has fewer", expr_text(im->arena, k), axis, type_text(im, x));
     b_top_k(im->graph, x, axis, k, attr_int(node, "largest", 1), &values, &indices);

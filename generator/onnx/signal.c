@@ -114,7 +114,11 @@ void import_DFT(Import *im, const OnnxNode *node)
     int n;
     want_rank(im, node, x, 2, MOST_AXES, "the input (.., 1 or 2)");
     want_parts(im, node, x);
-    if (opset(im, node) >= 20 && has_input(node, 2)) axis = ints_from(im, node, NULL, 2, &n)[0];
+    if (opset(im, node) >= 20 && has_input(node, 2)) {
+        const int64_t *given = ints_from(im, node, NULL, 2, &n);
+        if (n != 1) import_error(im, node, "axis (input 2) holds %d numbers; wanted one", n);
+        axis = given[0];
+    }
     int at = normal_axis(im, node, axis, x->rank), last = x->rank - 2;
     if (at > last) import_error(im, node, "axis %lld is that of the real and imaginary part", (long long)axis);
     Complex v = {complex_part(g, x, 0), complex_part(g, x, 1)};
@@ -123,7 +127,7 @@ void import_DFT(Import *im, const OnnxNode *node)
     if (v.im) v.im = b_transpose(g, v.im, axes);
     Expr *length = v.re->shape[last];
     if (inverse && onesided) length = expr_mul(im->symbols, expr_sub(im->symbols, length, number(im, 1)), number(im, 2));
-    if (has_input(node, 1)) length = input_exprs_or_error(im, node, 1, &n, "dft_length")[0];
+    if (has_input(node, 1)) length = input_size(im, node, 1, "dft_length");
     if (inverse && onesided) {
         if (!v.im) v.im = b_full(g, v.re->dtype, 0, v.re->rank, v.re->shape);
         Expr *half = one_sided(im, length);
@@ -145,13 +149,12 @@ void import_STFT(Import *im, const OnnxNode *node)
     Graph *g = im->graph;
     Symbols *s = im->symbols;
     Value *x = input(im, node, 0), *window = optional_input(im, node, 2);
-    int n;
     if (x->rank == 2) x = b_expand_dims(g, x, 2);
     want_rank(im, node, x, 3, 3, "signal (batch, time, 1 or 2)");
     want_parts(im, node, x);
-    Expr *step = input_exprs_or_error(im, node, 1, &n, "frame_step")[0], *length;
+    Expr *step = input_size(im, node, 1, "frame_step"), *length;
     if (has_input(node, 3))
-        length = input_exprs_or_error(im, node, 3, &n, "frame_length")[0];
+        length = input_size(im, node, 3, "frame_length");
     else if (window)
         length = window->shape[0];
     else
@@ -183,9 +186,9 @@ void import_window(Import *im, const OnnxNode *node)
         const char *op;
         double a[3];
     } rows[] = {{"HannWindow", {0.5, 0.5, 0}}, {"HammingWindow", {25.0 / 46, 21.0 / 46, 0}}, {"BlackmanWindow", {0.42, 0.5, 0.08}}};
-    int n, row = 0;
+    int row = 0;
     while (strcmp(rows[row].op, node->op_type) != 0) check(++row < 3);
-    Expr *size = input_exprs_or_error(im, node, 0, &n, "the size")[0];
+    Expr *size = input_size(im, node, 0, "the size");
     Dtype dtype = import_dtype(im, node, (int)attr_int(node, "output_datatype", ONNX_FLOAT), "output_datatype");
     Dtype d = dtype_is_float(dtype) ? dtype : DTYPE_f32;
     Expr *period = attr_int(node, "periodic", 1) ? size : max_of(im, expr_sub(im->symbols, size, number(im, 1)), number(im, 1));

@@ -369,9 +369,21 @@ static Value *outer_value(Import *im, Term *outer)
     return body_capture(im, body, v);
 }
 
+Expr *input_size(Import *im, const OnnxNode *node, int i, const char *what)
+{
+    int n;
+    Expr *const *e = input_exprs_or_error(im, node, i, &n, what);
+    if (n != 1 || expr_compare(im->symbols, e[0], number(im, 0)) == ORDER_LESS)
+        import_error(im, node, "%s (input %d, \"%s\") is %s; wanted one number from 0", what, i, node->inputs[i],
+                     shape_text(im, e, n));
+    return e[0];
+}
+
 Value *term_value(Import *im, Term *term)
 {
-    check(!term->is_sequence && !term->is_absent);
+    if (term->is_sequence || term->is_absent)
+        misfit("%s where a tensor is wanted (at \"%s\")", term->is_sequence ? "a sequence" : "an empty optional",
+               im->graph->source);
     enum { WRITTEN_OUT = 64 }; /* larger tables stay tensors of the model */
     if (term->value) return term->value;
     if (term->content && !(term->tensor && term_count(term) > WRITTEN_OUT))

@@ -1,4 +1,5 @@
-/* What is said to the user, on standard error.  The only state is the count of errors that wait for error_stop. */
+/* What is said to the user, on standard error.  The only state: the count of errors that wait for error_stop, and the model that is
+ * read. */
 #include "support/diag.h"
 #include "support/arena.h"
 #include <ctype.h>
@@ -9,6 +10,7 @@
 
 enum { STATUS_FAULT = 1, STATUS_USER = 2 };
 static int errors_added;
+static const char *model_read; /* the model whose nodes are being turned into operations */
 
 static void say(const char *kind, const char *format, va_list arguments)
 {
@@ -59,6 +61,26 @@ void bug_at(const char *file, int line, const char *format, ...)
     va_end(arguments);
     fputc('\n', stderr);
     exit(STATUS_FAULT);
+}
+
+void reading(const char *model)
+{
+    model_read = model;
+}
+
+void misfit_at(const char *file, int line, const char *format, ...)
+{
+    fflush(stdout);
+    if (model_read)
+        fprintf(stderr, "disc-gen: error: %s: ", model_read);
+    else
+        fprintf(stderr, "disc-gen: fault of the program at %s:%d: ", file, line);
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputs(model_read ? "; the model contradicts itself there: look at what this node is given\n" : "\n", stderr);
+    exit(model_read ? STATUS_USER : STATUS_FAULT);
 }
 
 /* ---- did you mean ---- */

@@ -18,6 +18,12 @@ noreturn void bug_at(const char *file, int line, const char *format, ...) __attr
 #define bug(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
 #define check(condition) ((condition) ? (void)0 : bug("not so: %s", #condition))
 
+/* While a model is being read (reading(path) until reading(NULL)) operations that do not fit each other are its fault, an error of
+ * the user; at any other time they are a fault of this program. */
+void reading(const char *model);
+noreturn void misfit_at(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define misfit(...) misfit_at(__FILE__, __LINE__, __VA_ARGS__)
+
 /* Names near to a wrong one, for "did you mean": "\"wte.weight\", \"wpe.weight\"" or "" ; names in any order.  Lives in the given arena. */
 struct Arena;
 const char *near_names(struct Arena *arena, const char *wrong, const char *const *names, int n);

@@ -301,21 +301,22 @@ Expr *try_mul(Symbols *s, Expr *a, Expr *b)
     return product ? remember(s, OPERATION_MUL, a, b, product) : NULL;
 }
 
-static Expr *fits(Expr *e, const char *what, const Expr *a, const Expr *b)
+static Expr *fits(Symbols *s, Expr *e, const char *what, const Expr *a, const Expr *b)
 {
     if (e) return e;
-    Arena *arena = arena_new();
-    bug("a coefficient overflows 64 bits: %s of %s and %s", what, expr_text(arena, a), expr_text(arena, b));
+    error_exit(
+        "sizes of the model pass 64 bits: the %s of %s and %s; no memory holds such tensors: look for the numbers in the model",
+        what, expr_text(s->arena, a), expr_text(s->arena, b));
 }
 
 Expr *expr_add(Symbols *s, Expr *a, Expr *b)
 {
-    return fits(try_add(s, a, b), "sum", a, b);
+    return fits(s, try_add(s, a, b), "sum", a, b);
 }
 
 Expr *expr_mul(Symbols *s, Expr *a, Expr *b)
 {
-    return fits(try_mul(s, a, b), "product", a, b);
+    return fits(s, try_mul(s, a, b), "product", a, b);
 }
 
 Expr *expr_scale(Symbols *s, Expr *e, int64_t by)
