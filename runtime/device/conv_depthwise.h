@@ -1,4 +1,15 @@
 /* Part of conv_host.cpp: convolutions in which each channel stands alone, row by row. */
+#ifndef DEVICE_CONV_DEPTHWISE_H
+#define DEVICE_CONV_DEPTHWISE_H
+#include "conv_tile.h"
+
+/* Where a tap meets x for a whole row of outputs. */
+static Meeting meet_row(const Conv &s, int64_t row, int64_t tap)
+{
+    const Piece piece = {0, s.y[2], 0, row / s.y[1], row % s.y[1], 0};
+    return meet(s, piece, tap / s.k[2] / s.k[1], tap / s.k[2] % s.k[1], tap % s.k[2]);
+}
+
 template <class T> static void depthwise(T *y, const T *x, const T *w, const Conv &s)
 {
     const int64_t outputs = s.o / s.groups, taps = volume(s.k), P = volume(s.y), plane = volume(s.x), lines = P / s.y[2];
@@ -10,11 +21,11 @@ template <class T> static void depthwise(T *y, const T *x, const T *w, const Con
             T *to = y + task * P + row * s.y[2];
             for (int64_t j = 0; j < s.y[2]; j++) to[j] = 0;
             for (int64_t t = 0; t < taps; t++) {
-                const Segment g = segment(s, t, row, 0, s.y[2]);
+                const Meeting g = meet_row(s, row, t);
                 const T weight = wc[t];
                 const int64_t stride = s.stride[2];
 #pragma omp simd
-                for (int64_t j = 0; j < g.length; j++) to[g.start + j] += weight * xc[g.x + j * stride];
+                for (int64_t j = 0; j < g.length; j++) to[g.from + j] += weight * xc[g.x + j * stride];
             }
         }
     }
@@ -32,11 +43,11 @@ template <class T> static void depthwise_grad_input(T *dx, const T *dy, const T 
             for (int64_t row = 0; row < lines; row++) {
                 const T *from = dy + (n * s.o + o) * P + row * s.y[2];
                 for (int64_t t = 0; t < taps; t++) {
-                    const Segment g = segment(s, t, row, 0, s.y[2]);
+                    const Meeting g = meet_row(s, row, t);
                     const T weight = w[o * taps + t];
                     const int64_t stride = s.stride[2];
 #pragma omp simd
-                    for (int64_t j = 0; j < g.length; j++) to[g.x + j * stride] += weight * from[g.start + j];
+                    for (int64_t j = 0; j < g.length; j++) to[g.x + j * stride] += weight * from[g.from + j];
                 }
             }
     }
@@ -53,8 +64,8 @@ template <class T> static void depthwise_grad_weight(T *dw, const T *dy, const T
                 const T *xc = x + (n * s.c + o / outputs) * plane, *dyo = dy + (n * s.o + o) * P;
                 T sum = 0; /* an image at a time, so that small terms do not meet a large sum */
                 for (int64_t row = 0; row < lines; row++) {
-                    const Segment g = segment(s, t, row, 0, s.y[2]);
-                    const T *from = dyo + row * s.y[2] + g.start;
+                    const Meeting g = meet_row(s, row, t);
+                    const T *from = dyo + row * s.y[2] + g.from;
                     const int64_t stride = s.stride[2];
 #pragma omp simd reduction(+ : sum)
                     for (int64_t j = 0; j < g.length; j++) sum += from[j] * xc[g.x + j * stride];
@@ -64,3 +75,4 @@ template <class T> static void depthwise_grad_weight(T *dw, const T *dy, const T
             dw[o * taps + t] = total;
         }
 }
+#endif

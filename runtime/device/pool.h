@@ -48,14 +48,14 @@ template <class T> __global__ void max_pool_rows(T *y, int64_t *index, const T *
         for (int64_t t = 0; t < taps; t++) {
             const PoolRow r = pool_row(s, row % lines, t);
             if (r.x < 0) continue;
-            FOR_LANES(j, s.y[2])
+            const int64_t from = at + r.from, begin = r.x + r.from * stride + r.shift;
+            FOR_LANES(j, r.to - r.from)
             {
-                const int64_t p = r.x + j * stride + r.shift;
-                if (j >= r.from && j < r.to &&
-                    (index[at + j] < 0 || plane[p] > y[at + j] || (is_nan(plane[p]) && !is_nan(y[at + j])))) {
-                    y[at + j] = plane[p];
-                    index[at + j] = p;
-                }
+                const T v = plane[begin + j * stride], best = y[from + j];
+                const int64_t known = index[from + j];
+                const bool better = (v > best) | (known < 0) | (is_nan(v) & !is_nan(best));
+                y[from + j] = better ? v : best;
+                index[from + j] = better ? begin + j * stride : known;
             }
         }
     }
