@@ -323,7 +323,7 @@ static void add_group(Maker *m, Items *items, const Group *group)
     for (int o = 0; o < group->out.n; o++)
         if (!pointers_get(m->p->places, group->out.at[o])) in_place |= place_result(m, group, group->out.at[o]);
     int scratch = l->scratch && !expr_is(l->scratch, 0) ? scratch_new(m, l->scratch, l->at[0].kernel) : -1;
-    const char *scratch_name = scratch >= 0 ? m->p->buffers.at[scratch].c : NULL;
+    const char *scratch_name = scratch >= 0 ? m->p->buffers.at[scratch].c : l->scratch ? "(char *)NULL" : NULL; /* of no bytes */
     bool read = group->kind != GROUP_LATE;
     for (int i = 0; i < l->n; i++) {
         Item *item = add_launch(m, items, &l->at[i], op, scratch_name, scratch);

@@ -35,6 +35,10 @@ Expr **shape_copy(Graph *g, int rank, Expr *const *shape, int room)
 
 Value *make(Graph *g, OpKind kind, Value *const *in, int n_in, Dtype dtype, int rank, Expr *const *shape)
 {
+    int64_t size;
+    for (int i = 0; i < rank; i++)
+        if (expr_is_int(shape[i], &size) && size < 0)
+            misfit("%s: axis %d would have size %lld (at \"%s\")", op_info(kind)->name, i, (long long)size, g->source);
     return op_result(g, graph_op(g, kind, in, n_in, 1), 0, dtype, rank, shape);
 }
 

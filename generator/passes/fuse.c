@@ -329,6 +329,25 @@ static bool only_at_own_index(const Fuse *f, const Group *group, const Value *ta
     return true;
 }
 
+/* The group reads something that another group will assign to.  With each waiting for the readers of its own target, two such
+ * groups could wait for each other: in a loss that holds the product of two learned scalars, each one's update reads the other. */
+static bool reads_other_target(const Fuse *f, const Group *group, const Draft *d)
+{
+    for (int o = 0; o < group->ops.n; o++) {
+        const Op *op = group->ops.at[o];
+        for (int i = 0; i < op->n_in; i++) {
+            const Value *root = op->in[i];
+            while (root->def && root->def->kind == OP_reshape) root = root->def->in[0];
+            for (int u = 0; u < root->users.n; u++) {
+                const Op *assign = root->users.at[u];
+                if (assign->kind != OP_assign || assign->in[0] != root) continue;
+                if (!assign->in[1]->def || f->draft[assign->in[1]->def->id] != d) return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* A value that lies in memory only because an assign wants it is written straight into the assign's target: the assign then joins
  * the group's outputs, and the group writes the target.  Not where somebody else reads the value, or the group reads the target
  * elsewhere. */
@@ -338,7 +357,7 @@ static bool writes_in_place(const Fuse *f, const Group *group, const Draft *d, c
     if (d->kind != GROUP_LOOP || f->output[v->id] || !same_shape(f->g, target, v) || target->dtype != v->dtype) return false;
     for (int i = 0; i < v->users.n; i++)
         if (v->users.at[i] != assign && f->draft[v->users.at[i]->id] != d) return false;
-    return only_at_own_index(f, group, target, d);
+    return only_at_own_index(f, group, target, d) && !reads_other_target(f, group, d);
 }
 
 /* A group that writes a target runs after every other reader of the target, so nothing that reads its other results may come before
