@@ -6,9 +6,9 @@
 /* ---- life ---- */
 Kernel *kernel_new(Kernels *all, const Group *group)
 {
-    Kernel *k = NEW(all->arena, Kernel);
+    Kernel *k = NEW(all->scratch, Kernel);
     k->all = all;
-    k->arena = all->arena;
+    k->arena = all->scratch;
     k->symbols = all->symbols;
     k->group = group;
     return k;

@@ -198,7 +198,7 @@ bool in_values(const Value *v, const Value *const *at, int n);
 
 /* ---- kernels.c ---- */
 struct Kernels {
-    Arena *arena;
+    Arena *arena, *scratch; /* scratch: what is needed only while a group's kernels are written */
     Symbols *symbols;
     Buf text;
     Map *by_text; /* signature and body -> name */

@@ -6,6 +6,7 @@ Kernels *kernels_new(Arena *arena, Symbols *symbols)
 {
     Kernels *all = NEW(arena, Kernels);
     all->arena = arena;
+    all->scratch = arena_child(arena);
     all->symbols = symbols;
     all->text.arena = arena;
     all->by_text = map_new(arena);
@@ -119,13 +120,13 @@ static const char *ops_text(Arena *arena, const Group *group)
 
 static const char *launch_comment(Kernels *all, const Group *group)
 {
-    Buf out = {.arena = all->arena};
+    Buf out = {.arena = all->scratch};
     for (int i = 0; i < group->out.n && i < 4; i++)
-        buf_printf(&out, "%s%s", i ? ", " : "", shape_text(all->arena, group->out.at[i]));
-    buf_printf(&out, " = %s", ops_text(all->arena, group));
-    const char *sources = sources_text(all->arena, group);
+        buf_printf(&out, "%s%s", i ? ", " : "", shape_text(all->scratch, group->out.at[i]));
+    buf_printf(&out, " = %s", ops_text(all->scratch, group));
+    const char *sources = sources_text(all->scratch, group);
     if (*sources) buf_printf(&out, "  %s", sources);
-    return buf_text(&out);
+    return arena_copy(all->arena, buf_text(&out), out.length);
 }
 
 /* ---- layout ---- */
@@ -201,7 +202,7 @@ static bool may_alias(Kernel *k, const Param *p)
 
 static const char *unused_name(Kernels *all, const char *name)
 {
-    const char *candidate = name;
+    const char *candidate = arena_copy(all->arena, name, strlen(name));
     for (int i = 2; map_has(all->names, candidate); i++) candidate = arena_text(all->arena, "%s_%d", name, i);
     map_set(all->names, candidate, (void *)candidate);
     return candidate;
@@ -235,14 +236,16 @@ Launch *kernel_launch(Kernel *k, const char *name, Expr *blocks, Expr *each, int
     Kernels *all = k->all;
     Launch *l = new_launch(all, k->group);
     sort_params(k);
-    const char **items = NEW_ARRAY(all->arena, const char *, k->params.n + 1);
-    Buf text = {.arena = all->arena};
+    const char **items = NEW_ARRAY(k->arena, const char *, k->params.n + 1);
+    Buf text = {.arena = k->arena};
     for (int i = 0; i < k->params.n; i++) {
         const Param *p = &k->params.at[i];
         const bool pointer = strchr(p->type, '*') != NULL, restricted = pointer && !may_alias(k, p);
-        items[i] = arena_text(all->arena, "%s%s%s%s", p->type, restricted ? "__restrict__ " : "", pointer ? "" : " ", p->name);
+        items[i] = arena_text(k->arena, "%s%s%s%s", p->type, restricted ? "__restrict__ " : "", pointer ? "" : " ", p->name);
         buf_printf(&text, "%s, ", items[i]);
-        vec_push(all->arena, &l->args, p->arg);
+        Arg arg = p->arg;
+        if (arg.type) arg.type = arena_copy(all->arena, arg.type, strlen(arg.type));
+        vec_push(all->arena, &l->args, arg);
     }
     buf_put(&text, kernel_body(k));
     const char *known = map_get(all->by_text, buf_text(&text));
@@ -302,6 +305,7 @@ void kernels_emit(Kernels *all, const Group *group, Launch **launches, int *n, E
     for (int i = 0; i < e.launches.n; i++) (*launches)[i] = *e.launches.at[i];
     *n = e.launches.n;
     *scratch = e.scratch;
+    arena_reset(all->scratch);
 }
 
 /* Whether the group reads `in` only where it writes: on every way from v to it each operation keeps an element's place. */

@@ -124,11 +124,11 @@ static void place_inputs(Maker *m)
     p->reads_state = NEW_ARRAY(l->arena, int, l->states.n + 1);
     p->reads_hyper = NEW_ARRAY(l->arena, int, l->hypers.n + 1);
     for (int i = 0; i < l->inputs.n; i++) p->input_buffer[i] = -1;
+    Pointers *outputs = pointers_new(l->arena);
+    for (int i = 0; i < p->graph->outputs.n; i++) pointers_set(outputs, p->graph->outputs.at[i], p);
     for (int i = 0; i < p->graph->inputs.n; i++) {
         Value *v = p->graph->inputs.at[i];
-        bool used = v->users.n > 0;
-        for (int o = 0; o < p->graph->outputs.n; o++) used |= p->graph->outputs.at[o] == v;
-        if (!used) continue;
+        if (!v->users.n && !pointers_get(outputs, v)) continue;
         if (v->origin == FROM_BATCH) {
             int at = layout_find(l->input_of, v->name);
             const char *c = l->inputs.at[at].c;

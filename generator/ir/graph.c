@@ -46,7 +46,7 @@ void op_set_operand(Graph *g, Op *op, int i, Value *v)
     if (old && !has_operand(op, old)) drop_user(old, op);
 }
 
-void graph_replace(Graph *g, Value *old, Value *new_value)
+void graph_replace_operands(Graph *g, Value *old, Value *new_value)
 {
     if (old == new_value) return;
     int kept = 0;
@@ -61,6 +61,11 @@ void graph_replace(Graph *g, Value *old, Value *new_value)
             if (user->in[i] == old) user->in[i] = new_value;
     }
     old->users.n = kept;
+}
+
+void graph_replace(Graph *g, Value *old, Value *new_value)
+{
+    graph_replace_operands(g, old, new_value);
     for (int i = 0; i < g->outputs.n; i++)
         if (g->outputs.at[i] == old) g->outputs.at[i] = new_value;
 }

@@ -155,6 +155,14 @@ Expr *const *op_exprs(const Op *op, AttrKey key, int *n)
     return a->exprs;
 }
 
+/* How many attributes the row lists. */
+static int attrs_of(const OpInfo *info)
+{
+    int n = 0;
+    while (n < ATTRS_OF_ONE && info->attributes[n] != ATTR_none) n++;
+    return n;
+}
+
 static Attr *attr_slot(Op *op, AttrKey key, AttrKind kind)
 {
     if (attr_kind(key) != kind) bug("attribute %s set as another kind", attr_name(key));
@@ -162,7 +170,7 @@ static Attr *attr_slot(Op *op, AttrKey key, AttrKind kind)
     for (int i = 0; i < op->n_attrs; i++)
         if (op->attrs[i].key == key) slot = &op->attrs[i];
     if (!slot) {
-        if (op->n_attrs == ATTRS_OF_ONE) bug("%s has too many attributes", op_info(op->kind)->name);
+        if (op->n_attrs == attrs_of(op_info(op->kind))) bug("%s has too many attributes", op_info(op->kind)->name);
         slot = &op->attrs[op->n_attrs++];
     }
     *slot = (Attr){.key = key};
@@ -242,7 +250,7 @@ Op *graph_op(Graph *g, OpKind kind, Value *const *in, int n_in, int n_out)
     op->n_in = n_in;
     op->out = NEW_ARRAY(g->arena, Value *, n_out + 1);
     op->n_out = n_out;
-    op->attrs = NEW_ARRAY(g->arena, Attr, ATTRS_OF_ONE);
+    op->attrs = NEW_ARRAY(g->arena, Attr, attrs_of(info));
     op->source = g->source;
     op->role = g->role;
     for (int i = 0; i < n_in; i++) op_set_operand(g, op, i, in[i]);

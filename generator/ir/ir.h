@@ -161,6 +161,7 @@ bool value_is_scalar_constant(const Value *v, double *value); /* through broadca
 void op_set_operand(Graph *g, Op *op, int i, Value *v);
 /* Replaces old by new in all operands and outputs of g, but not in the operation that makes new (so x may become f(x)).
  * Costs as much as old has users.  Where new was made after a user of old, graph_sort brings order again. */
+void graph_replace_operands(Graph *g, Value *old, Value *new_value); /* in operations alone: outputs are the caller's */
 void graph_replace(Graph *g, Value *old, Value *new_value);
 /* Moves an operation before its first user where it stood too late; an order that is right already stays as it is.
  * Assigns come after the commit and after all readers of their targets.  Linear. */

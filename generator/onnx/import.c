@@ -464,7 +464,8 @@ Graph *import_model(Arena *arena, Symbols *symbols, const OnnxModel *model, cons
                  .tensors = tensors,
                  .report = report,
                  .next_seed = 1,
-                 .weight_names = map_new(arena)};
+                 .weight_names = map_new(arena),
+                 .weight_inputs = map_new(arena)};
     check_operators(&im);
     Map *taken = map_new(arena);
     for (int i = 0; i < model->graph->n_inputs; i++)

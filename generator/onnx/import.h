@@ -33,6 +33,7 @@ typedef struct Import {
     struct ImportReport *report; /* what to tell the user: folded norms, ignored Dropouts, … */
     int64_t next_seed;     /* for random operators without a seed, the same in each import */
     Map *weight_names;     /* of every initializer and Constant, by its address: unique in the model */
+    Map *weight_inputs;    /* name -> the program's input that holds it, once used */
 } Import;
 
 /* ---- for operator functions ---- */

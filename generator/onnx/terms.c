@@ -311,10 +311,11 @@ static Value *weight_value(Import *im, const Term *t)
     }
     Body *program = im->scope->body;
     while (program->outer) program = program->outer;
-    Value *v = graph_find_input(program->graph, name);
+    Value *v = map_get(im->weight_inputs, name);
     if (!v) {
         v = graph_input(program->graph, name, t->dtype, t->rank, t->shape, FROM_WEIGHT);
         v->tensor = w;
+        map_set(im->weight_inputs, name, v);
     }
     return value_from_program(im, im->scope->body, v);
 }

@@ -11,18 +11,20 @@
 typedef struct Update {
     Graph *g;
     Value *weight, *gradient;
+    Map *hypers; /* those that are inputs already */
 } Update;
 
 /* ---- the rows: name, states, hypers with PyTorch's defaults, rule ---- */
-static Value *hyper(Graph *g, const char *name)
+static Value *hyper(Update *u, const char *name)
 {
-    Value *v = graph_find_input(g, name);
-    return v ? v : graph_input(g, name, DTYPE_f32, 0, NULL, FROM_HYPER);
+    Value *v = map_get(u->hypers, name);
+    if (!v) map_set(u->hypers, name, v = graph_input(u->g, name, DTYPE_f32, 0, NULL, FROM_HYPER));
+    return v;
 }
 
 static Value *hyper_like(Update *u, const char *name)
 {
-    return b_cast(u->g, hyper(u->g, name), u->weight->dtype);
+    return b_cast(u->g, hyper(u, name), u->weight->dtype);
 }
 
 static Value *state(Update *u, const char *suffix)
@@ -167,12 +169,17 @@ static Ops take_assigns(Graph *g)
     return assigns;
 }
 
+/* Makes room for the names of n more outputs. */
+static void reserve_outputs(Graph *g, int n)
+{
+    const char **names = NEW_ARRAY(g->arena, const char *, g->outputs.n + n + 1);
+    for (int i = 0; i < g->outputs.n; i++) names[i] = g->output_names[i];
+    g->output_names = names;
+}
+
 static void add_output(Graph *g, const char *name, Value *value)
 {
-    const char **names = NEW_ARRAY(g->arena, const char *, g->outputs.n + 1);
-    for (int i = 0; i < g->outputs.n; i++) names[i] = g->output_names[i];
-    names[g->outputs.n] = name;
-    g->output_names = names;
+    g->output_names[g->outputs.n] = name;
     vec_push(g->arena, &g->outputs, value);
 }
 
@@ -180,6 +187,8 @@ void pass_optimizer(Graph *g, Value *const *gradients, const Options *options)
 {
     const Rule *rule = find_rule(options->optimizer);
     const int inputs = g->inputs.n; /* states and hypers join behind */
+    Map *hypers = map_new(g->arena);
+    reserve_outputs(g, inputs);
     Ops statistics = take_assigns(g);
     g->role = "optimizer", g->source = "";
     b_commit(g, g->outputs.at[0]);
@@ -188,7 +197,7 @@ void pass_optimizer(Graph *g, Value *const *gradients, const Options *options)
         if (!gradients[i]) continue;
         g->source = g->inputs.at[i]->name;
         add_output(g, arena_text(g->arena, "gradient:%s", g->inputs.at[i]->name), gradients[i]);
-        rule->update(&(Update){g, g->inputs.at[i], gradients[i]});
+        rule->update(&(Update){g, g->inputs.at[i], gradients[i], hypers});
     }
     g->role = "", g->source = "";
 }

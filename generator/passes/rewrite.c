@@ -1,10 +1,19 @@
 /* One walk over a graph that keeps or replaces each operation. */
 #include "passes/rewrite.h"
 
+/* A value that was replaced may be what the graph is for; by is indexed by id, up to n. */
+static void replace_outputs(Graph *g, Value *const *by, int n)
+{
+    for (int i = 0; i < g->outputs.n; i++)
+        for (Value **v = &g->outputs.at[i]; (*v)->id < n && by[(*v)->id];) *v = by[(*v)->id];
+}
+
 int rewrite(Graph *g, RewriteRule *rule, void *context, bool bodies)
 {
     Ops before = g->ops;
     const char *source = g->source, *role = g->role;
+    const int values = g->next_value;
+    Value **replacement = NULL;
     int replaced = 0;
     g->ops = (Ops){0};
     for (int o = 0; o < before.n; o++) {
@@ -17,11 +26,17 @@ int rewrite(Graph *g, RewriteRule *rule, void *context, bool bodies)
             vec_push(g->arena, &g->ops, op);
             continue;
         }
-        for (int i = 0; i < op->n_out; i++) graph_replace(g, op->out[i], by[i]);
+        if (!replacement) replacement = NEW_ARRAY(g->arena, Value *, values + 1);
+        for (int i = 0; i < op->n_out; i++) {
+            graph_replace_operands(g, op->out[i], by[i]);
+            if (by[i] != op->out[i]) replacement[op->out[i]->id] = by[i];
+        }
         replaced++;
     }
     g->source = source;
     g->role = role;
-    if (replaced) graph_settle(g);
+    if (!replaced) return 0;
+    replace_outputs(g, replacement, values);
+    graph_settle(g);
     return replaced;
 }

@@ -253,10 +253,10 @@ static bool are_copies(Decision *d, const Candidate *a, const Candidate *b, Like
            !name_is_generated(b->name);
 }
 
-static void tie_to_equal(Decision *d, Candidate *b, int before)
+static void tie_to_equal(Decision *d, Candidate *b, const Candidates *before)
 {
-    for (int k = 0; k < before; k++) {
-        Candidate *a = d->list.at[k];
+    for (int k = 0; k < before->n; k++) {
+        Candidate *a = before->at[k];
         if (!a->trains || a->gone || a->constant_filled || a->graph != d->model->graph || a->apart) continue;
         if (listed(d->options->untie.at, d->options->untie.n, a->name)) continue;
         const Likeness how = likeness(a->tensor, b->tensor);
@@ -276,14 +276,30 @@ static void tie_to_equal(Decision *d, Candidate *b, int before)
     }
 }
 
+/* The same for a tensor and its transposed: size, first and last element. */
+static const char *kin_of(Decision *d, const OnnxTensor *t)
+{
+    Buf key = {.arena = d->arena};
+    buf_printf(&key, "%d %d %lld ", (int)t->type, t->rank, (long long)t->count);
+    const size_t size = (size_t)onnx_type_bytes(t->type);
+    const unsigned char *data = t->data;
+    for (size_t i = 0; data && i < size && t->bytes >= size; i++) buf_printf(&key, "%02x%02x", data[i], data[t->bytes - size + i]);
+    return buf_text(&key);
+}
+
 void tie_equal(Decision *d)
 {
-    /* Few matrices share a size; those that do are compared element by element, which ends at the first difference. */
+    /* Few tensors are alike so far; those that are get compared element by element, which ends at the first difference. */
+    Map *kin = map_new(d->arena);
     for (int i = 0; i < d->list.n; i++) {
         Candidate *b = d->list.at[i];
-        if (!b->trains || b->gone || b->tensor->rank < 2 || b->constant_filled || b->whole) continue;
-        if (b->graph != d->model->graph || listed(d->options->untie.at, d->options->untie.n, b->name)) continue;
-        tie_to_equal(d, b, i);
+        const char *key = kin_of(d, b->tensor);
+        Candidates *before = map_get(kin, key);
+        if (!before) map_set(kin, key, before = NEW(d->arena, Candidates));
+        const bool may_tie = b->trains && !b->gone && b->tensor->rank >= 2 && !b->constant_filled && !b->whole;
+        if (may_tie && b->graph == d->model->graph && !listed(d->options->untie.at, d->options->untie.n, b->name))
+            tie_to_equal(d, b, before);
+        vec_push(d->arena, before, b);
     }
 }
 

@@ -1,6 +1,6 @@
 /* The arena, growable arrays, maps and text buffers.
- * An arena is a list of blocks; memory is cut off the front block and goes back all at once.  Growing an array or a buffer leaves
- * the old copy behind: doubling keeps that below the size of what is used. */
+ * An arena is a list of blocks; memory is cut off the front block and goes back all at once.  Growing an array leaves the old copy
+ * behind: doubling keeps that below the size of what is used.  A long text has a block of its own, which grows. */
 #include "support/arena.h"
 #include "support/diag.h"
 #include <stdio.h>
@@ -16,6 +16,7 @@ typedef struct Block {
 struct Arena {
     Block *first; /* the one that is cut from */
     size_t next_room;
+    Arena *children, *sibling;
 };
 
 enum { FIRST_BLOCK = 1 << 16, LARGEST_BLOCK = 1 << 24, ALIGNMENT = 16 };
@@ -28,14 +29,42 @@ Arena *arena_new(void)
     return arena;
 }
 
-void arena_free(Arena *arena)
+Arena *arena_child(Arena *parent)
 {
-    if (!arena) return;
-    for (Block *block = arena->first, *next; block; block = next) {
+    Arena *child = arena_new();
+    child->sibling = parent->children;
+    parent->children = child;
+    return child;
+}
+
+static void free_blocks(Block *block)
+{
+    for (Block *next; block; block = next) {
         next = block->next;
         free(block);
     }
+}
+
+void arena_free(Arena *arena)
+{
+    if (!arena) return;
+    for (Arena *child = arena->children, *next; child; child = next) {
+        next = child->sibling;
+        arena_free(child);
+    }
+    free_blocks(arena->first);
     free(arena);
+}
+
+/* Keeps the block being cut, and its pages. */
+void arena_reset(Arena *arena)
+{
+    Block *kept = arena->first;
+    if (!kept) return;
+    free_blocks(kept->next);
+    memset(kept->bytes, 0, kept->used);
+    kept->next = NULL;
+    kept->used = 0;
 }
 
 static Block *block_new(size_t room)
@@ -104,7 +133,7 @@ void *vec_grow(Arena *arena, void *at, int *room, size_t item_size)
 {
     int old = *room;
     if (old > INT32_MAX / 2) bug("an array grew past %d items", old);
-    int grown = old ? 2 * old : 8;
+    int grown = old ? 2 * old : item_size <= sizeof(void *) ? 2 : 8; /* most values have one or two users */
     void *out = arena_alloc(arena, (size_t)grown * item_size);
     if (old) memcpy(out, at, (size_t)old * item_size);
     *room = grown;
@@ -213,6 +242,30 @@ void *map_value(const Map *map, int i)
 
 /* ---- text that grows ---- */
 
+enum { LONG_TEXT = 1 << 18 };
+
+/* A long text lies in a block of its own, the first behind the one being cut when it was made. */
+static char *grow_long_text(Buf *buf, size_t room)
+{
+    Block **link = &buf->arena->first;
+    while (*link && (char *)(*link)->bytes != buf->text) link = &(*link)->next;
+    Block *block = *link;
+    if (!block) { /* it was short until now */
+        if (!buf->arena->first) arena_alloc(buf->arena, 1);
+        block = block_new(room);
+        block->used = room;
+        block->next = buf->arena->first->next;
+        buf->arena->first->next = block;
+        if (buf->length) memcpy(block->bytes, buf->text, buf->length);
+        return (char *)block->bytes;
+    }
+    block = realloc(block, sizeof *block + room);
+    if (!block) error_exit("out of memory: wanted %zu more bytes", room);
+    block->used = block->room = room;
+    *link = block;
+    return (char *)block->bytes;
+}
+
 static void buf_reserve(Buf *buf, size_t more)
 {
     if (more > SIZE_MAX / 4 || buf->length > SIZE_MAX / 4) error_exit("out of memory: a text grew past %zu bytes", buf->length);
@@ -220,9 +273,13 @@ static void buf_reserve(Buf *buf, size_t more)
     if (wanted <= buf->room) return;
     size_t room = buf->room ? buf->room : 64;
     while (room < wanted) room *= 2;
-    char *text = arena_alloc(buf->arena, room);
-    if (buf->length) memcpy(text, buf->text, buf->length);
-    buf->text = text;
+    if (room >= LONG_TEXT) {
+        buf->text = grow_long_text(buf, room);
+    } else {
+        char *text = arena_alloc(buf->arena, room);
+        if (buf->length) memcpy(text, buf->text, buf->length);
+        buf->text = text;
+    }
     buf->room = room;
 }
 

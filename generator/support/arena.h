@@ -9,6 +9,9 @@
 typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *arena); /* and all that came from it */
+/* For what is needed for a moment, many times over: freed with its parent; arena_reset takes back all that came from it. */
+Arena *arena_child(Arena *parent);
+void arena_reset(Arena *arena);
 void *arena_alloc(Arena *arena, size_t bytes); /* zeroed, aligned to 16; ends the program when memory is gone */
 char *arena_text(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *arena_copy(Arena *arena, const char *text, size_t length); /* adds the final 0 */
