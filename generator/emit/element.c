@@ -83,12 +83,21 @@ Code named(Kernel *k, Code c, const char *type, const char *base)
 }
 
 /* ---- loads ---- */
+/* The result into which the group has put v already. */
+static const char *read_again(const Kernel *k, const Value *v)
+{
+    for (int i = 0; i < k->at_hand.n; i++)
+        if (k->at_hand.at[i].value == v && k->at_hand.at[i].in_memory) return k->at_hand.at[i].name;
+    return NULL;
+}
+
 static Code load(Kernel *k, Value *v, const Index *index)
 {
     Affine offset = index_flat(k, v, index);
     affine_seen(k, &offset);
     if (k->pass == PASS_COLLECT) vec_push(k->arena, &k->loads, ((__typeof__(*k->loads.at)){v, offset}));
-    const char *at = affine_text(k, &offset), *name = param_value(k, v, false);
+    const char *at = affine_text(k, &offset), *name = read_again(k, v);
+    if (!name) name = param_value(k, v, false);
     return (Code){text_of(k, is_half(v->dtype) ? "float(%s[%s])" : "%s[%s]", name, at), BINDS_ATOM, affine_level(k, &offset)};
 }
 
@@ -272,6 +281,12 @@ static Code elementwise(Kernel *k, Value *v, const Index *index)
     const Op *op = v->def;
     Code in[3];
     for (int i = 0; i < op->n_in; i++) in[i] = element(k, op->in[i], index);
+    int level = 0;
+    for (int i = 0; i < op->n_in; i++)
+        if (in[i].level > level) level = in[i].level;
+    for (int i = 0; i < op->n_in; i++)
+        if (in[i].level < level && k->pass == PASS_WRITE && strpbrk(in[i].text, "(/*") && in[i].binds < BINDS_ATOM + (strchr(in[i].text, '(') != NULL))
+            in[i] = named(k, in[i], compute_type(op->in[i]->dtype), "v");
     if (op->kind == OP_cast) return cast_code(k, v->dtype, op->in[0]->dtype, in[0]);
     if (op->kind == OP_bitcast)
         return (Code){text_of(k, "bit_cast<%s>(%s)", dtype_c(v->dtype), in[0].text), BINDS_ATOM, in[0].level};
@@ -511,6 +526,8 @@ static bool wraps_narrow(Dtype d) /* C computes it in int: only an assignment br
 
 Code element(Kernel *k, Value *v, const Index *index)
 {
+    for (int i = 0; i < k->at_hand.n; i++) /* a sum over the row: the same for all its elements */
+        if (k->at_hand.at[i].value == v && !k->at_hand.at[i].in_memory) return (Code){k->at_hand.at[i].name, BINDS_ATOM, 1};
     Buf buf = {.arena = k->arena};
     buf_put(&buf, index->flat ? "flat" : "");
     for (int i = 0; i < (index->flat ? 1 : index->rank); i++) buf_printf(&buf, "[%s]", affine_key(k, &index->at[i]));
@@ -523,14 +540,15 @@ Code element(Kernel *k, Value *v, const Index *index)
     }
     const int id = k->memos.n;
     vec_push(k->arena, &k->memos, ((Memo){.value = v, .key = key, .gone = true, .uses = 1}));
-    const bool from_memory = !v->def || in_values(v, (const Value *const *)k->group->in.at, k->group->in.n);
+    const bool from_memory = !v->def || in_values(v, (const Value *const *)k->group->in.at, k->group->in.n) || read_again(k, v);
     Code code;
     if (v->origin == FROM_HYPER && v->rank == 0)
         code = (Code){param_hyper(k, v), BINDS_ATOM, 0};
     else
         code = from_memory ? load(k, v, index) : compute(k, v, index);
     const bool in_condition = k->block[k->depth - 1].guard;
-    const bool once = k->pass == PASS_WRITE && k->uses.at[id] == 1 && (code.level >= k->depth - 1 || in_condition);
+    /* What is used once stands inside its user, who names it where the user itself changes more often. */
+    const bool once = k->pass == PASS_WRITE && k->uses.at[id] == 1 && (code.level >= k->depth - 1 || in_condition || !from_memory);
     const bool is_short = from_memory || (strlen(code.text) < 56 && !wraps_narrow(v->dtype));
     const bool literal_or_name = code.level == 0 && code.binds >= BINDS_UNARY && !strpbrk(code.text, "[(");
     if (!literal_or_name && !(once && is_short)) code = named(k, code, compute_type(v->dtype), "v");

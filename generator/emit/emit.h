@@ -15,6 +15,7 @@
 /* ---- groups: what one launch computes ---- */
 typedef enum {
     GROUP_LOOP,      /* every result element is a function of operand elements at mapped indices: elementwise and index operations */
+    GROUP_ROW,       /* reductions over the last axes and what surrounds them, a row at a time: softmax, norms, their gradients */
     GROUP_REDUCE, GROUP_CUMULATIVE, GROUP_SORT, GROUP_SCATTER, GROUP_LATE, GROUP_DOT, GROUP_CONV, GROUP_POOL,
     GROUP_VIEW,      /* reshape: no launch, the result lies where its operand lies */
     GROUP_REGION,    /* scan, while, branch: launches of its bodies inside a loop or a condition */
@@ -25,6 +26,9 @@ typedef struct Group {
     GroupKind kind;
     Ops ops;                       /* in order; the last is the one the group is named for */
     Values in, out;                /* what it reads from buffers, weights, hypers; what it writes */
+    Value *row;                    /* ROW: a value of its rows' shape, of which the first `kept` axes count rows */
+    int kept;
+    Values whole;                  /* ROW: what it makes of the rows' shape */
     Ops assigns;                   /* whose value this group writes in place: out's value lies in the memory of the assign's target */
     struct Groups *body[2];        /* of a region */
 } Group;

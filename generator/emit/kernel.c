@@ -52,7 +52,7 @@ static void forget(Kernel *k)
 {
     k->params.n = k->n_operands = k->n_sizes = 0;
     k->exprs.n = k->memos.n = k->vars.n = k->names.n = k->depth = 0;
-    k->seen.n = k->loads.n = k->facts.n = 0;
+    k->seen.n = k->loads.n = k->at_hand.n = k->facts.n = 0;
     k->split = -1;
     memset(k->block, 0, sizeof k->block);
 }

@@ -115,6 +115,12 @@ typedef struct Kernel {
         Affine offset;
     })
     loads;           /* collected reads of memory */
+    VEC(struct {
+        const Value *value;
+        const char *name; /* of the variable that holds it, or of the result from which it is read again */
+        bool in_memory;
+    })
+    at_hand; /* what the group has computed already (rows) */
     VEC(Fact) facts; /* of the conditions that are open */
     int kinds[MAX_AXES], n_axes;
     AxisPart parts[MAX_AXES];
@@ -217,6 +223,13 @@ const Op *main_op(const Group *group);
 int threads_for(Kernels *all, Expr *length);              /* of a block whose threads share a row of that length */
 const char *group_name(Kernels *all, const Group *group); /* "mul_erf_add" */
 
+/* ---- reduce.c: how a reduction puts elements together ---- */
+typedef struct {
+    const char *type, *start, *update, *reduces, *combine; /* "float", "0", "%s += %s", "+", "block_sum" */
+} Combining;
+Combining combining(Kernels *all, const Op *op);
+const char *combined(Kernel *k, const Combining *by, const char *s, const char *x); /* "s += x" */
+
 /* ---- one function a kind; *n launches at out ---- */
 typedef struct {
     Kernels *all;
@@ -226,6 +239,9 @@ typedef struct {
 } Emission;
 void emit_loop(Emission *e);
 void emit_reduce(Emission *e);
+void emit_row(Emission *e);
+/* Whether every read of `in` comes before the first write to where `out` lies. */
+bool row_in_place(const Group *group, const Value *in, const Value *out);
 void emit_cumulative(Emission *e);
 void emit_sort(Emission *e);
 void emit_scatter(Emission *e);

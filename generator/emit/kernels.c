@@ -288,6 +288,7 @@ void kernels_emit(Kernels *all, const Group *group, Launch **launches, int *n, E
     Emission e = {.all = all, .group = group};
     switch (group->kind) {
     case GROUP_LOOP: emit_loop(&e); break;
+    case GROUP_ROW: emit_row(&e); break;
     case GROUP_REDUCE: emit_reduce(&e); break;
     case GROUP_CUMULATIVE: emit_cumulative(&e); break;
     case GROUP_SORT: emit_sort(&e); break;
@@ -313,7 +314,8 @@ static bool keeps_place(const Group *group, const Value *v, const Value *in, boo
 {
     if (v == in) return kept;
     if (!v->def || in_values(v, (const Value *const *)group->in.at, group->in.n)) return true;
-    const bool keeps = kept && (op_info(v->def->kind)->class == ELEMENTWISE || v->def->kind == OP_reshape);
+    const OpClass class = op_info(v->def->kind)->class;
+    const bool keeps = class == REDUCE || (kept && (class == ELEMENTWISE || v->def->kind == OP_reshape));
     for (int i = 0; i < v->def->n_in; i++)
         if (!keeps_place(group, v->def->in[i], in, keeps)) return false;
     return true;
@@ -324,8 +326,8 @@ bool kernels_in_place(const Group *group, const Value *in, const Value *out)
     const bool reads = in_values(in, (const Value *const *)group->in.at, group->in.n);
     if (!reads || !in_values(out, (const Value *const *)group->out.at, group->out.n)) return false;
     if (group->kind == GROUP_SCATTER) return main_op(group)->in[0] == in;
-    if (group->kind != GROUP_LOOP || dtype_bytes(in->dtype) != dtype_bytes(out->dtype)) return false;
+    if ((group->kind != GROUP_LOOP && group->kind != GROUP_ROW) || dtype_bytes(in->dtype) != dtype_bytes(out->dtype)) return false;
     for (int i = 0; i < group->out.n; i++)
         if (!keeps_place(group, group->out.at[i], in, true)) return false;
-    return true;
+    return group->kind == GROUP_LOOP || row_in_place(group, in, out);
 }

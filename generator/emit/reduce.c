@@ -13,21 +13,22 @@ typedef struct {
     int n_stored;
     Expr *parts;                                           /* NULL: in one go */
     Expr *offset;                                          /* of the parts in scratch memory */
-    const char *type, *start, *update, *reduces, *combine; /* float, "0.f", "%s += %s", "+", "block_sum" */
+    Combining by;
     /* by the body, for the launch */
     Expr *rows, *each;
     bool columns;
 } Reduction;
 
 /* ---- what is done with each element ---- */
-static void choose_operation(Kernels *all, Reduction *r)
+Combining combining(Kernels *all, const Op *op)
 {
-    const Dtype d = r->x->dtype;
+    const Dtype d = op->in[0]->dtype;
+    Combining by = {0}, *r = &by;
     const bool is_bool = d == DTYPE_bool;
     r->type = sum_type(d);
     const char *limit = arena_text(all->arena, "<%s>()", compute_type(d));
     const bool generic = !dtype_is_float(d);
-    switch (r->op->kind) {
+    switch (op->kind) {
     case OP_reduce_sum: r->start = "0", r->update = "%s += %s", r->reduces = "+", r->combine = "block_sum"; break;
     case OP_reduce_prod: r->start = "1", r->update = "%s *= %s", r->reduces = "*", r->combine = "block_prod"; break;
     case OP_reduce_max:
@@ -44,16 +45,17 @@ static void choose_operation(Kernels *all, Reduction *r)
                               : "%1$s = minimum(%1$s, %2$s)";
         r->reduces = is_bool ? "&&" : "minimum", r->combine = "block_min";
         break;
-    default: bug("%s is no reduction", op_info(r->op->kind)->name);
+    default: bug("%s is no reduction", op_info(op->kind)->name);
     }
+    return by;
 }
 
 /* "s += x": update is one of the formats above, given two texts. */
-static const char *update_text(Kernel *k, const Reduction *r, const char *s, const char *x)
+const char *combined(Kernel *k, const Combining *by, const char *s, const char *x)
 {
     Buf out = {.arena = k->arena};
     int next = 1;
-    for (const char *p = r->update; *p; p++) {
+    for (const char *p = by->update; *p; p++) {
         int which;
         if (*p != '%') {
             buf_write(&out, p, 1);
@@ -83,7 +85,7 @@ static void take_element(Kernel *k, const Reduction *r, const Affine *of_group, 
         const char *name = param_result(k, r->stored[i], text_of(k, "z%d", i));
         line(k, "%s[%s] = %s;", name, affine_text(k, &at), stored(k, r->stored[i]->dtype, kept[i]));
     }
-    line(k, "%s;", update_text(k, r, s, wrapped(k, x, BINDS_LOW)));
+    line(k, "%s;", combined(k, &r->by, s, wrapped(k, x, BINDS_LOW)));
 }
 
 static const char *result(Kernel *k, const Reduction *r, const char *s)
@@ -95,7 +97,7 @@ static const char *result(Kernel *k, const Reduction *r, const char *s)
 static const char *target(Kernel *k, const Reduction *r)
 {
     if (!r->parts) return param_result(k, r->y, "y");
-    return param_other(k, ARG_SCRATCH, "part", text_of(k, "%s *", r->type), r->offset);
+    return param_other(k, ARG_SCRATCH, "part", text_of(k, "%s *", r->by.type), r->offset);
 }
 
 /* ---- loops over reduced axes ---- */
@@ -164,11 +166,11 @@ static void rows_body(Kernel *k, Reduction *r)
     if (r->parts) part = part_of(k, r, number, &row, rows);
     row_groups(k, row, s.kept, s.n_kept, of_group);
     part_bounds(k, r, &s, part, &from, &to);
-    line(k, "%s s = %s;", r->type, r->start);
+    line(k, "%s s = %s;", r->by.type, r->by.start);
     const int open = open_reduced(k, &s, 1, from, to, of_group);
     const int last = s.reduced[s.n_reduced - 1];
     if (open == 0 && r->parts) { /* a loop from first to last, counted from 0 */
-        block_open(k, "REDUCES(%s, s)\nFOR_THREADS (j, last - first)", r->reduces);
+        block_open(k, "REDUCES(%s, s)\nFOR_THREADS (j, last - first)", r->by.reduces);
         Affine j = affine_var(k, group_var(k, last, "j"));
         if (k->pass != PASS_COLLECT) {
             Var *first = defined_var(k, "unused", k->depth - 2, NULL, NULL);
@@ -178,13 +180,13 @@ static void rows_body(Kernel *k, Reduction *r)
         }
         of_group[last] = j;
     } else {
-        block_open(k, "REDUCES(%s, s)\nFOR_THREADS (j, %s)", r->reduces, size_bare(k, k->groups[last].extent));
+        block_open(k, "REDUCES(%s, s)\nFOR_THREADS (j, %s)", r->by.reduces, size_bare(k, k->groups[last].extent));
         of_group[last] = affine_var(k, group_var(k, last, "j"));
     }
     take_element(k, r, of_group, "s");
     block_close(k);
     for (int i = 0; i < open; i++) block_close(k);
-    line(k, "s = %s(s);", r->combine);
+    line(k, "s = %s(s);", r->by.combine);
     line(k, "if (FIRST_THREAD) %s[%s] = %s;", y, number, result(k, r, "s"));
     block_close(k);
     r->each = groups_extent(k, s.reduced, s.n_reduced);
@@ -215,8 +217,8 @@ static void columns_body(Kernel *k, Reduction *r)
     if (r->parts) part = part_of(k, r, row->name, &row, rows);
     row_groups(k, row, s.kept, s.n_kept - 1, of_group);
     part_bounds(k, r, &s, part, &from, &to);
-    line(k, "%s s[STRIP_OWN];", r->type);
-    line(k, "FOR_STRIP (k, width) s[OWN(k)] = %s;", r->start);
+    line(k, "%s s[STRIP_OWN];", r->by.type);
+    line(k, "FOR_STRIP (k, width) s[OWN(k)] = %s;", r->by.start);
     const int open = open_reduced(k, &s, 0, from, to, of_group);
     block_open(k, "FOR_STRIP (k, width)");
     Affine c = affine_var(k, group_var(k, column, "k"));
@@ -258,7 +260,7 @@ static void single_body(Kernel *k, Reduction *r)
     r->rows = groups_extent(k, s.kept, s.n_kept);
     block_open(k, "FOR_EACH (i, %s)", size_bare(k, r->rows));
     row_groups(k, loop_var(k, "i", r->rows), s.kept, s.n_kept, of_group);
-    line(k, "%s s = %s;", r->type, r->start);
+    line(k, "%s s = %s;", r->by.type, r->by.start);
     take_element(k, r, of_group, "s");
     line(k, "%s[i] = %s;", y, result(k, r, "s"));
     block_close(k);
@@ -284,16 +286,16 @@ static void parts_body(Kernel *k, void *context)
 {
     Reduction *r = context;
     const char *y = param_result(k, r->y, "y"),
-               *part = param_other(k, ARG_SCRATCH, "part", text_of(k, "const %s *", r->type), r->offset);
+               *part = param_other(k, ARG_SCRATCH, "part", text_of(k, "const %s *", r->by.type), r->offset);
     const char *parts = size_bare(k, r->parts), *n = size_bare(k, r->rows);
     const char *value = stored(k, r->y->dtype, (Code){r->columns ? "s[OWN(k)]" : "s", BINDS_LOW, 0});
     if (!r->columns) {
         block_open(k, "FOR_ROWS (row, %s)", n);
-        line(k, "%s s = %s;", r->type, r->start);
-        block_open(k, "REDUCES(%s, s)\nFOR_THREADS (p, %s)", r->reduces, parts);
-        line(k, "%s;", update_text(k, r, "s", text_of(k, "%s[row * %s + p]", part, parts)));
+        line(k, "%s s = %s;", r->by.type, r->by.start);
+        block_open(k, "REDUCES(%s, s)\nFOR_THREADS (p, %s)", r->by.reduces, parts);
+        line(k, "%s;", combined(k, &r->by, "s", text_of(k, "%s[row * %s + p]", part, parts)));
         block_close(k);
-        line(k, "s = %s(s);", r->combine);
+        line(k, "s = %s(s);", r->by.combine);
         line(k, "if (FIRST_THREAD) %s[row] = %s;", y, value);
         block_close(k);
         return;
@@ -302,11 +304,11 @@ static void parts_body(Kernel *k, void *context)
     block_open(k, "FOR_ROWS (block, %s * strips(%s))", n, width);
     line(k, "const int64_t row = block / strips(%s), column = block %% strips(%s) * STRIP, width = strip_width(%s, column);", width,
          width, width);
-    line(k, "%s s[STRIP_OWN];", r->type);
-    line(k, "FOR_STRIP (k, width) s[OWN(k)] = %s;", r->start);
+    line(k, "%s s[STRIP_OWN];", r->by.type);
+    line(k, "FOR_STRIP (k, width) s[OWN(k)] = %s;", r->by.start);
     block_open(k, "for (int64_t p = 0; p < %s; p++)", parts);
     line(k, "const int64_t at = (row * %s + p) * %s + column;", parts, width);
-    line(k, "FOR_STRIP (k, width) %s;", update_text(k, r, "s[OWN(k)]", text_of(k, "%s[at + k]", part)));
+    line(k, "FOR_STRIP (k, width) %s;", combined(k, &r->by, "s[OWN(k)]", text_of(k, "%s[at + k]", part)));
     block_close(k);
     line(k, "FOR_STRIP (k, width) %s[row * %s + column + k] = %s;", y, width, value);
     block_close(k);
@@ -332,7 +334,7 @@ static void emit_plain(Emission *e, Reduction *r)
     int n, kinds[MAX_AXES] = {0};
     const int64_t *axes = op_ints(r->op, ATTR_axes, &n);
     for (int i = 0; i < n; i++) kinds[axes[i]] = REDUCED;
-    choose_operation(e->all, r);
+    r->by = combining(e->all, r->op);
     Kernel *k = kernel_new(e->all, e->group);
     kernel_axes(k, r->x->shape, kinds, r->x->rank);
     kernel_write(k, reduce_body, r); /* once without parts: its merged axes say whether parts are wanted */
@@ -347,8 +349,8 @@ static void emit_plain(Emission *e, Reduction *r)
     }
     Expr *kept = groups_extent(k, s.kept, s.n_kept);
     e->scratch = expr_mul(symbols, expr_mul(symbols, kept, r->parts),
-                          expr_int(symbols, strcmp(r->type, "float") == 0  ? 4
-                                            : strcmp(r->type, "bool") == 0 ? 1
+                          expr_int(symbols, strcmp(r->by.type, "float") == 0  ? 4
+                                            : strcmp(r->by.type, "bool") == 0 ? 1
                                                                            : 8));
     k = kernel_new(e->all, e->group);
     kernel_axes(k, r->x->shape, kinds, r->x->rank);
@@ -410,7 +412,7 @@ static void emit_arg(Emission *e, Reduction *r)
 {
     int kinds[MAX_AXES] = {0};
     kinds[op_int(r->op, ATTR_axis)] = REDUCED;
-    r->update = "%s = %s";
+    r->by.update = "%s = %s";
     Kernel *k = kernel_new(e->all, e->group);
     kernel_axes(k, r->x->shape, kinds, r->x->rank);
     kernel_write(k, arg_body, r);

@@ -6,18 +6,25 @@
  * - what is cheap (constants, iota, dims, their broadcasts, masks made of them) is made again inside every loop or reduction that
  * reads it;
  * - an elementwise or index operation joins the loop or reduction of its readers where each element would be computed once;
+ * - a reduction over the last axes joins the group of its readers where they use it row by row, and the group becomes one that
+ * works a row at a time; so do the operations between two such reductions, those on one number a row too;
  * - it may join and be stored as well (a stash; one of an optimizer's moments) where every reader outside comes after the whole
  * group. Each of those stands later in the graph than the group's last operation, so no path leads from the group back into it.
  * With no_fuse only constants, iota, dims and broadcasts are folded. */
 #include "emit/emit.h"
 #include "support/diag.h"
 
+enum { ROWS_MIN = 32, ROW_SHORT = 4096 }; /* so many rows, or rows so short, that one block a row is good */
 enum { GROUP_OPS_MAX = 48, GROUP_READS_MAX = 24, CHEAP_COST_MAX = 8, MASK_COST_MAX = 6, UNIFORM_COST_MAX = 100 };
 
 typedef struct Draft {
     GroupKind kind;
     Ops ops;      /* last first; root is at[0] */
     int in_order; /* index class of the root's elements: operations of one class are evaluated at the same index */
+    int whole; /* index class of rows' elements: the root's operand where it is a reduction over the last axes, else the root; -1 */
+    int per_row; /* index class of what there is one of a row; -1: not known yet */
+    Value *row;  /* a value of the rows' shape, of which the first `kept` axes count rows; NULL: not known yet */
+    int kept;
     int reads;
     struct Draft *next;
 } Draft;
@@ -71,7 +78,7 @@ static GroupKind kind_of(const Op *op)
 
 static bool folds(GroupKind kind)
 {
-    return kind == GROUP_LOOP || kind == GROUP_REDUCE;
+    return kind == GROUP_LOOP || kind == GROUP_REDUCE || kind == GROUP_ROW;
 }
 
 /* ---- what is cheap ---- */
@@ -128,6 +135,71 @@ static int cheapness(const Fuse *f, const Op *op)
     return cost <= (uniform ? UNIFORM_COST_MAX : pure ? CHEAP_COST_MAX : MASK_COST_MAX) ? cost : 0;
 }
 
+/* ---- rows ---- */
+static Expr *count_of_axes(const Fuse *f, const Value *v, int from, int to)
+{
+    return expr_canonical(f->g->symbols, expr_product(f->g->symbols, v->shape + from, to - from));
+}
+
+static bool worth_rows(const Fuse *f, const Value *row, int kept)
+{
+    Symbols *symbols = f->g->symbols;
+    return expr_likely(symbols, count_of_axes(f, row, 0, kept)) >= ROWS_MIN ||
+           expr_likely(symbols, count_of_axes(f, row, kept, row->rank)) <= ROW_SHORT;
+}
+
+/* A reduction over the last axes of floats, which a block can do for one row after another. */
+static bool reduces_rows(const Fuse *f, const Op *op)
+{
+    if (op->kind != OP_reduce_sum && op->kind != OP_reduce_max && op->kind != OP_reduce_min && op->kind != OP_reduce_prod)
+        return false;
+    if (!dtype_is_float(op->in[0]->dtype)) return false;
+    int n;
+    const int64_t *axes = op_ints(op, ATTR_axes, &n);
+    for (int i = 0; i < n; i++)
+        if (axes[i] != op->in[0]->rank - n + i) return false;
+    return worth_rows(f, op->in[0], op->in[0]->rank - n);
+}
+
+static bool is_one(const Fuse *f, Expr *e)
+{
+    return expr_is(expr_canonical(f->g->symbols, e), 1);
+}
+
+/* Whether a broadcast gives each row one number: (batch, seq, 1) or (batch, seq) to (batch, seq, 384).  *kept: axes that count
+ * rows. */
+static bool spreads_rows(const Fuse *f, const Op *op, int *kept)
+{
+    const Value *a = op->in[0], *y = op->out[0];
+    int n;
+    const int64_t *axes = op_ints(op, ATTR_axes, &n);
+    for (*kept = 0; *kept < n; ++*kept)
+        if (axes[*kept] != *kept || !expr_always_equal(f->g->symbols, a->shape[*kept], y->shape[*kept])) break;
+    while (*kept > 0 && is_one(f, y->shape[*kept - 1])) --*kept;
+    for (int i = *kept; i < n; i++)
+        if (!is_one(f, a->shape[i])) return false;
+    return true;
+}
+
+/* Same number of elements in the same order. */
+static bool keeps_elements(const Fuse *f, const Op *op)
+{
+    return expr_always_equal(f->g->symbols, count_of_axes(f, op->in[0], 0, op->in[0]->rank),
+                             count_of_axes(f, op->out[0], 0, op->out[0]->rank));
+}
+
+/* Whether v is made, by operations on one number a row, from a reduction over rows. */
+static bool comes_from_rows(const Fuse *f, const Value *v, int depth)
+{
+    const Op *op = v->def;
+    if (!op || depth == 0) return false;
+    if (reduces_rows(f, op)) return true;
+    if (op_info(op->kind)->class != ELEMENTWISE && op->kind != OP_reshape) return false;
+    for (int i = 0; i < op->n_in; i++)
+        if (comes_from_rows(f, op->in[i], depth - 1)) return true;
+    return false;
+}
+
 /* ---- drafts ---- */
 static Draft *draft_new(Fuse *f, Op *root, GroupKind kind)
 {
@@ -139,6 +211,14 @@ static Draft *draft_new(Fuse *f, Op *root, GroupKind kind)
     f->index_class[root->id] = kind == GROUP_REDUCE ? f->classes++ : d->in_order;
     vec_push(f->g->arena, &f->drafts, d);
     d->reads = root->n_in;
+    d->whole = kind == GROUP_LOOP ? d->in_order : -1;
+    d->per_row = -1;
+    if (kind == GROUP_REDUCE && reduces_rows(f, root)) {
+        d->whole = f->index_class[root->id];
+        d->per_row = d->in_order;
+        d->row = root->in[0];
+        d->kept = root->out[0]->rank;
+    }
     return d;
 }
 
@@ -196,6 +276,7 @@ static Home find_home(Fuse *f, const Op *op)
         if (f->draft[u->id] == home.draft && u->kind != OP_assign) {
             if (!reads_once(u, v)) return (Home){0};
             bool same_index = op_info(u->kind)->class == ELEMENTWISE || op_info(u->kind)->class == REDUCE;
+            same_index |= u->kind == OP_reshape && home.draft->kind == GROUP_ROW;
             if (!same_index) mapped++;
             int c = same_index ? f->index_class[u->id] : f->classes++;
             if (inside++ && c != home.index_class) return (Home){0};
@@ -214,6 +295,136 @@ static Home find_home(Fuse *f, const Op *op)
         return (Home){0};
     if (home.draft->reads + op->n_in - 1 > GROUP_READS_MAX) return (Home){0};
     return home;
+}
+
+/* How the operations of a draft read a value, through what is cheap and made again in each reader. */
+typedef struct {
+    bool inside, outside; /* some do; others do too, all of them after the draft's last operation */
+    int index_class;
+    Value *row; /* where rows are defined by this reading: as in Draft */
+    int kept;
+} Reading;
+
+enum { PER_ROW_NEW = -2 }; /* the class of what there is one of a row, in a draft that has none yet */
+
+/* The class at which a broadcast's operand is read, given that of its result. */
+static int class_before_broadcast(const Fuse *f, const Draft *d, const Op *op, Reading *r)
+{
+    int kept;
+    if (keeps_elements(f, op)) return r->index_class;
+    if (d->whole < 0 || r->index_class != d->whole || !spreads_rows(f, op, &kept)) return -1;
+    if (d->row) {
+        const bool same =
+            expr_always_equal(f->g->symbols, count_of_axes(f, d->row, 0, d->kept), count_of_axes(f, op->out[0], 0, kept));
+        return same ? d->per_row : -1;
+    }
+    if (!worth_rows(f, op->out[0], kept)) return -1;
+    r->row = op->out[0];
+    r->kept = kept;
+    return PER_ROW_NEW;
+}
+
+/* Adds how u's result is read, seen from its operand. */
+static bool merge_reading(Reading *all, const Reading *more)
+{
+    all->outside |= more->outside;
+    if (!more->inside) return true;
+    if (all->inside && all->index_class != more->index_class) return false;
+    if (all->inside && all->index_class == PER_ROW_NEW && all->kept != more->kept) return false;
+    const bool outside = all->outside;
+    *all = *more;
+    all->outside = outside;
+    return true;
+}
+
+static bool find_reading(const Fuse *f, const Draft *d, const Value *v, Reading *all)
+{
+    const int root = f->order[d->ops.at[0]->id];
+    for (int i = 0; i < v->users.n; i++) {
+        const Op *u = v->users.at[i];
+        Reading r = {0};
+        if (f->draft[u->id] == d && u->kind != OP_assign) {
+            const bool same_index =
+                op_info(u->kind)->class == ELEMENTWISE || op_info(u->kind)->class == REDUCE || u->kind == OP_reshape;
+            if (!same_index) return false;
+            r.inside = true;
+            r.index_class = f->index_class[u->id];
+        } else if (u->n_out == 1 && f->cheap[u->out[0]->id]) {
+            if (f->draft[u->id] && f->order[u->id] < root) return false;
+            r.outside = f->draft[u->id] != NULL || f->output[u->out[0]->id];
+            if (!find_reading(f, d, u->out[0], &r)) return false;
+            if (r.inside && u->kind == OP_broadcast)
+                r.index_class = class_before_broadcast(f, d, u, &r);
+            else if (r.inside && u->kind != OP_reshape && op_info(u->kind)->class != ELEMENTWISE)
+                return false;
+            if (r.inside && r.index_class == -1) return false;
+        } else {
+            if (!is_in_place_use(f, u, v) && f->order[u->id] <= root) return false;
+            r.outside = true;
+        }
+        if (!merge_reading(all, &r)) return false;
+    }
+    return true;
+}
+
+/* The first of the groups that read a value, also through what is cheap: the only one that all others come after. */
+static void find_first_reader(const Fuse *f, const Value *v, Draft **first)
+{
+    for (int i = 0; i < v->users.n; i++) {
+        const Op *u = v->users.at[i];
+        Draft *d = f->draft[u->id];
+        if (d && (!*first || f->order[d->ops.at[0]->id] < f->order[(*first)->ops.at[0]->id])) *first = d;
+        if (u->n_out == 1 && f->cheap[u->out[0]->id]) find_first_reader(f, u->out[0], first);
+    }
+}
+
+/* A reduction's rows must be the draft's. */
+static bool rows_agree(const Fuse *f, const Draft *d, const Reading *r, const Op *op)
+{
+    const Value *row = d->row ? d->row : r->row, *x = op->in[0];
+    const int kept = d->row ? d->kept : r->kept, own = op->out[0]->rank;
+    return !row || (expr_always_equal(f->g->symbols, count_of_axes(f, row, 0, kept), count_of_axes(f, x, 0, own)) &&
+                    expr_always_equal(f->g->symbols, count_of_axes(f, row, kept, row->rank), count_of_axes(f, x, own, x->rank)));
+}
+
+/* Joins op to the group of its readers as a part of rows, or does nothing. */
+static bool join_rows(Fuse *f, Op *op)
+{
+    const bool reduces = reduces_rows(f, op), elementwise = op_info(op->kind)->class == ELEMENTWISE;
+    if (!reduces && !elementwise && op->kind != OP_reshape) return false;
+    Draft *d = NULL;
+    find_first_reader(f, op->out[0], &d);
+    if (!d || !folds(d->kind) || d->ops.n >= GROUP_OPS_MAX || d->reads + op->n_in - 1 > GROUP_READS_MAX || d->whole < 0)
+        return false;
+    Reading r = {.outside = f->output[op->out[0]->id]};
+    if (!find_reading(f, d, op->out[0], &r) || !r.inside) return false;
+    const bool new_rows = r.index_class == PER_ROW_NEW, whole = r.index_class == d->whole;
+    if (reduces && whole && !d->row && d->kind == GROUP_LOOP) { /* the root is one number a row: log of a sum */
+        if (!rows_agree(f, d, &r, op)) return false;
+        d->per_row = d->in_order;
+        d->whole = f->classes++;
+        d->row = op->in[0];
+        d->kept = op->out[0]->rank;
+    } else if (reduces ? whole || !rows_agree(f, d, &r, op) : !whole && !comes_from_rows(f, op->out[0], 8)) {
+        return false;
+    } else if (new_rows) {
+        d->per_row = f->classes++;
+        d->row = r.row;
+        d->kept = r.kept;
+    } else if (!whole && r.index_class != d->per_row) {
+        return false;
+    } else if (whole && !d->row) {
+        return false; /* a loop: find_home has refused */
+    } else if (op->kind == OP_reshape && whole && r.outside) {
+        return false; /* a view */
+    }
+    d->kind = GROUP_ROW;
+    f->draft[op->id] = d;
+    f->index_class[op->id] = reduces ? d->whole : whole ? d->whole : d->per_row;
+    vec_push(f->g->arena, &d->ops, op);
+    d->reads += op->n_in - 1;
+    f->stored[op->out[0]->id] = r.outside;
+    return true;
 }
 
 static void need_operands(Fuse *f, const Op *op, bool cheap_too)
@@ -252,6 +463,7 @@ static void choose(Fuse *f, Op *op)
         join(f, op, home);
         return;
     }
+    if (!f->no_fuse && join_rows(f, op)) return;
     draft_new(f, op, kind);
     for (int i = 0; i < op->n_out; i++) f->stored[op->out[i]->id] = 1;
     if (!folds(kind)) need_operands(f, op, true);
@@ -290,6 +502,8 @@ static Group *group_of(Fuse *f, const Draft *d)
     Graph *g = f->g;
     Group *group = NEW(g->arena, Group);
     group->kind = d->kind;
+    group->row = d->row;
+    group->kept = d->kept;
     for (int i = 0; i < d->ops.n; i++) collect(f, group, d->ops.at[i]);
     sort_ops(f, &group->ops);
     for (int o = 0; o < group->ops.n; o++) {
@@ -297,6 +511,8 @@ static Group *group_of(Fuse *f, const Draft *d)
         for (int i = 0; i < op->n_in; i++)
             if (!op->in[i]->def || !f->seen[op->in[i]->def->id]) add_once(g->arena, &group->in, op->in[i]);
         bool own = f->draft[op->id] == d;
+        if (own && d->kind == GROUP_ROW && op_info(op->kind)->class != REDUCE && f->index_class[op->id] == d->whole)
+            vec_push(g->arena, &group->whole, op->out[0]);
         for (int i = 0; own && i < op->n_out; i++)
             if (op->n_out > 1 || is_stored(f, op->out[i])) vec_push(g->arena, &group->out, op->out[i]);
     }

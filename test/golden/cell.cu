@@ -46,7 +46,7 @@ __global__ void pad_add(float *__restrict__ y, const float *__restrict__ a, cons
         const int64_t at = row * n1 - n1;
         const int64_t at2 = row * n1;
         FOR_LANES (j, n1) {
-            const float v = (row - 1 >= 0 ? a[at + j] : 0.f) + (row < 1 ? b[at2 + j] : 0.f);
+            const float v = (row >= 1 ? a[at + j] : 0.f) + (row < 1 ? b[at2 + j] : 0.f);
             y[at2 + j] = v;
         }
     }
@@ -66,14 +66,14 @@ __global__ void div_mul_sub(float *y0, float *y1, float *y2, const float *b, con
                             float a, float c, float e, float g, float o, float t, float u, float w, float x)
 {
     const float v5 = o * t;
-    const float v6 = o / u;
-    const float v7 = sqrtf(w);
+    const float v6 = sqrtf(w);
+    const float v7 = o / u;
     FOR_EACH (i, 64) {
         const float v = d[i];
         const float v2 = a * b[i] + c * v;
         const float v3 = e * f[i] + g * (v * v);
         const float v4 = h[i];
-        const float v8 = v4 - v5 * v4 - v6 * (v2 / (sqrtf(v3) / v7 + x));
+        const float v8 = v4 - v5 * v4 - v7 * (v2 / (sqrtf(v3) / v6 + x));
         y0[i] = v2;
         y1[i] = v3;
         y2[i] = v8;

@@ -18,8 +18,7 @@ __global__ void tanh_each(float *y, const float *a, int64_t n0)
 __global__ void lt_each(bool *__restrict__ y, const int64_t *__restrict__ a)
 {
     const int64_t v = a[0];
-    const bool v2 = v < 3;
-    FOR_EACH (i, 1) y[0] = v2;
+    FOR_EACH (i, 1) y[0] = v < 3;
 }
 
 /* exp_each: f32[n, 8] = exp */
