@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "programs.h"
 
@@ -66,7 +67,10 @@ int check_writable(const char *option, const char *path, Fault *fault)
 {
     char folder[4096] = ".";
     const char *slash = path ? strrchr(path, '/') : NULL;
+    struct stat there;
     if (!path) return 0;
+    if (!stat(path, &there) && S_ISDIR(there.st_mode))
+        return fault_set(fault, STATUS_USER, "%s %s: wanted a file's name, found a folder", option, path);
     if (slash) snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + (slash == path), path);
     if (!access(folder, W_OK)) return 0;
     return fault_set(fault, STATUS_USER, "%s %s: nothing can be written there: %s", option, path, strerror(errno));

@@ -210,6 +210,9 @@ static int set_value(Options *o, const Row *row, char *value, Fault *fault)
         return 0;
     case REAL:
         if (!parse_real(value, at, &rest) || *rest) return bad_value(row, value, "a number", fault);
+        if (*(double *)at < 0) return bad_value(row, value, "a number from 0", fault);
+        if (!strncmp(row->name, "beta", 4) && *(double *)at >= 1)
+            return bad_value(row, value, "a number from 0 and below 1", fault);
         o->hyper_given[hyper_of(row)] = true;
         return 0;
     case BYTES:
@@ -278,6 +281,11 @@ static int check_together(const Options *o, const Model *m, int program, Fault *
     if (o->batch_file && o->batch_size)
         return fault_set(fault, STATUS_USER,
                          "--batch-size: a --batch-file has batches of its own sizes; --batch-size goes with --data");
+    if (o->evaluate && (o->checkpoint || o->save_weights || o->save_gradients || o->log || o->steps >= 0 || o->epochs >= 0))
+        return fault_set(
+            fault, STATUS_USER,
+            "--evaluate goes over the data once and changes nothing: --steps, --epochs, --checkpoint, --log, --save-weights "
+            "and --save-gradients have no meaning with it; weights of a run come with --load-weights FILE");
     if (o->resume && !o->checkpoint)
         return fault_set(fault, STATUS_USER, "--resume: wanted --checkpoint DIR, where the checkpoint lies");
     if (o->checkpoint_every && !o->checkpoint)

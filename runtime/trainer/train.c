@@ -68,7 +68,7 @@ static int open_data(Training *t)
     int status = data_open(&t->data, t->model, t->model->train, &wanted, t->fault);
     if (status) return status;
     int64_t total = o->resume ? t->place.total : t->data.n_batches, by_epochs;
-    if (o->epochs > 0) {
+    if (o->epochs >= 0) {
         if (__builtin_mul_overflow(o->epochs, t->data.n_batches, &by_epochs)) by_epochs = INT64_MAX;
         total = o->steps >= 0 && o->steps < by_epochs ? o->steps : by_epochs;
     } else if (o->steps >= 0)
