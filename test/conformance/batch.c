@@ -4,7 +4,8 @@
  *
  * DIR/NAME: model.onnx, test_data_set_0.  Written: UNIT/NAME, the test's generated source, and UNIT/unit.cpp, all of them with a
  * table.  Prints a line a test, separated by tabs: name, "made" or "not", dims that vary, dims that there are, inputs made
- * constants, inputs, what was said.
+ * constants, inputs, what was said: why
+ * it was not made, or why not all dims vary.
  *
  * fixed: shapes as in the model.  symbolic: each dim of each input a symbol of its own, where the operator lets it vary; dims that
  * it must know, and those whose being 1 means a broadcast, stay as they are.  Inputs whose elements decide on shapes are made
@@ -137,6 +138,7 @@ static bool settle(Trial *t)
         if (!freeze(t, which) && which != FROZEN_NONE) continue;
         if (!works(t)) continue;
         thaw(t);
+        t->said[0] = 0; /* what is said from now on tells why dims do not vary */
         return !t->symbolic || settle_dims(t);
     }
     return false;
@@ -157,8 +159,7 @@ static void report(const Trial *t, bool made)
         dims += t->c.rank[i];
         for (int k = 0; k < t->c.rank[i]; k++) varying += t->c.varies[i][k];
     }
-    printf("%s\t%s\t%d\t%d\t%d\t%d\t%s\n", t->c.name, made ? "made" : "not", varying, dims, frozen, t->c.n_inputs,
-           made ? "" : t->said);
+    printf("%s\t%s\t%d\t%d\t%d\t%d\t%s\n", t->c.name, made ? "made" : "not", varying, dims, frozen, t->c.n_inputs, t->said);
 }
 
 /* Compiled with -DWITHOUT_NAME a test is left out: unit.sh does so where its text does not compile. */
