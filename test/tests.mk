@@ -10,7 +10,7 @@ TEST_SUPPORT  := $(patsubst %.c,$(OBJ)/%.o,$(wildcard test/support/*.c))
 RUNTIME_OBJ   := $(patsubst %.c,$(OBJ)/%.o,$(wildcard runtime/controller/*.c runtime/trainer/*.c)) $(OBJ)/runtime/device/memory_host.o
 SCRIPTS       := $(filter-out test/conformance/run.sh test/conformance/unit.sh,$(wildcard test/*/*.sh))
 PROGRAMS      := $(addprefix $(TEST_OUT)/,$(UNITS) $(RUNTIME_UNITS)) $(patsubst test/fuzz/%.c,$(TEST_OUT)/%_fuzz,$(wildcard test/fuzz/*.c)) \
-                 $(TEST_OUT)/ir_run $(TEST_OUT)/interpret_golden $(TEST_OUT)/interpret_conformance $(TEST_OUT)/make_bad_models $(TEST_OUT)/kernels \
+                 $(TEST_OUT)/ir_run $(TEST_OUT)/interpret_golden $(TEST_OUT)/interpret_conformance $(TEST_OUT)/make_bad_models $(TEST_OUT)/field_gradients $(TEST_OUT)/kernels \
                  $(TEST_OUT)/conformance_batch $(TEST_OUT)/conformance_runner.a
 JOBS          ?= 2
 
@@ -50,6 +50,9 @@ $(TEST_OUT)/interpret_golden: $(OBJ)/test/reference/interpret_golden.o $(TEST_SU
 	@mkdir -p $(@D)
 	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lcjson -lprotobuf-c -lm
 $(TEST_OUT)/interpret_conformance: $(OBJ)/test/conformance/interpret.o $(TEST_SUPPORT) $(LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+$(TEST_OUT)/field_gradients: $(OBJ)/test/field/gradients.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
 $(TEST_OUT)/make_bad_models: $(OBJ)/test/error/make_bad_models.o $(LIBRARY)

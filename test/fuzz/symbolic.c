@@ -1,6 +1,8 @@
 /* Fuzzes symbolic expressions against plain evaluation.
  *
- *     symbolic_fuzz [CASES] [SEED]
+ *     symbolic_fuzz [CASES] [SEED] [pairs]
+ *
+ * pairs: prints what was compared, for another judge: ranges and divisors, the answer, the two trees, parted by tabs.
  *
  * A world is a few symbols with small ranges, divisors, sometimes an equality or a symbol bounded by an expression, and the list of
  * its points.  A case is two random trees in a world: each is made an expression and evaluated, tree and expression, at every
@@ -37,6 +39,8 @@ static bool one_in(int n)
 {
     return between(1, n) == 1;
 }
+
+static bool print_pairs;
 
 /* ---- worlds ---- */
 
@@ -346,9 +350,43 @@ static void check_round_trip(World *w, Expr *e)
     count.round_trips++;
 }
 
+/* (x//(y + 2)) as floordiv(x, add(y, 2)) */
+static void print_tree(const World *w, const Tree *t, int at)
+{
+    static const char *const names[] = {
+        [NODE_ADD] = "add",         [NODE_SUB] = "sub", [NODE_MUL] = "mul",   [NODE_FLOORDIV] = "floordiv",
+        [NODE_CEILDIV] = "ceildiv", [NODE_MOD] = "mod", [NODE_MIN] = "least", [NODE_MAX] = "most"};
+    const Node *node = &t->node[at];
+    if (node->kind == NODE_INT) {
+        printf("%" PRId64, node->value);
+    } else if (node->kind == NODE_SYMBOL) {
+        printf("%s", expr_text(w->arena, w->symbol[node->a]));
+    } else {
+        printf("%s(", names[node->kind]);
+        print_tree(w, t, node->a);
+        printf(", ");
+        print_tree(w, t, node->b);
+        printf(")");
+    }
+}
+
+static void print_pair(const World *w, const Tree *a, const Tree *b, Order order)
+{
+    static const char *const signs[] = {"?", "<", "<=", "==", ">=", ">"};
+    for (int v = 0; v < w->n_symbols; v++)
+        printf("%s%s %" PRId64 " %" PRId64 " %" PRId64, v ? ";" : "", expr_text(w->arena, w->symbol[v]), w->low[v], w->high[v],
+               w->divisor[v]);
+    printf("\t%s\t", signs[order]);
+    print_tree(w, a, a->n - 1);
+    printf("\t");
+    print_tree(w, b, b->n - 1);
+    printf("\n");
+}
+
 static void check_order(World *w, const Tree *a, const Tree *b)
 {
     Order order = expr_compare(w->s, tree_expr(a), tree_expr(b));
+    if (print_pairs && !w->related) print_pair(w, a, b, order);
     bool less = false, equal = false, greater = false;
     for (int k = 0; k < w->n_points; k++) {
         int64_t x, y;
@@ -460,6 +498,7 @@ int main(int argc, char **argv)
 {
     int64_t cases = argc > 1 ? strtoll(argv[1], NULL, 10) : 100000;
     random_state = argc > 2 ? strtoull(argv[2], NULL, 10) : (uint64_t)time(NULL);
+    print_pairs = argc > 3 && !strcmp(argv[3], "pairs");
     printf("symbolic_fuzz %" PRId64 " %" PRIu64 "\n", cases, random_state);
     fflush(stdout);
     while (count.cases < cases) {
