@@ -38,19 +38,21 @@ expect "output: --plan" 2 sh -c "$train --plan >/dev/full"
 
 disk=$scratch/disk
 mkdir "$disk"
-if mount -t tmpfs -o size=1m none "$disk" 2>/dev/null; then
+if mount -t tmpfs -o size=2m none "$disk" 2>/dev/null; then
     trap 'umount "$disk"' EXIT
     expect "full disk: generator" 2 "$DISC_GEN" models/letters.onnx -o "$disk/gen"
     left "$disk" 0
+    head -c 1000000 /dev/zero >"$disk/filler"
     expect "full disk: checkpoint" 2 $train --steps 2 --checkpoint "$disk/checkpoint"
-    left "$disk" 0
+    left "$disk" 1
     expect "full disk: weights" 2 $train --steps 2 --save-weights "$disk/weights"
-    left "$disk" 0
+    left "$disk" 1
+    rm "$disk/filler"
     "$DISC_GEN" models/tracks.onnx -o "$disk/gen" >/dev/null 2>&1 || fail "a small model fits"
     (cd "$disk/gen" && find . -type f -exec cksum {} + | sort) >"$scratch/sums"
+    head -c 3000000 /dev/zero >"$disk/filler" 2>/dev/null # to the last byte
     expect "full disk: generator over another model" 2 "$DISC_GEN" models/letters.onnx -o "$disk/gen"
     (cd "$disk/gen" && find . -type f -exec cksum {} + | sort) | diff "$scratch/sums" - || fail "the folder before is not whole"
-    dd if=/dev/zero of="$disk/filler" bs=1k count=2000 2>/dev/null
     expect "full disk: log" 2 $train --steps 2 --log "$disk/log"
 else
     sed '/^== full disk/,$d' "${0%.sh}.expected" >"$scratch/without"
