@@ -36,7 +36,7 @@ int rewrite(Graph *g, RewriteRule *rule, void *context, bool bodies)
     g->source = source;
     g->role = role;
     if (!replaced) return 0;
-    replace_outputs(g, replacement, values);
+    if (replacement) replace_outputs(g, replacement, values); /* else it was all in bodies */
     graph_settle(g);
     return replaced;
 }
