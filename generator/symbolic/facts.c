@@ -252,6 +252,45 @@ static bool replace_symbol(Symbols *s, int symbol, Expr *by)
     return true;
 }
 
+/* zero says what an atom is: 3*(a//b) - 12 makes a//b 4.  NULL where it does not. */
+static Atom *pinned(const Expr *zero, int64_t *value)
+{
+    const Mono *mono = zero->n ? zero->term[0].mono : NULL;
+    bool alone = mono && mono->degree == 1 && (zero->n == 1 || (zero->n == 2 && zero->term[1].mono->degree == 0));
+    if (!alone || constant_of(zero) % zero->term[0].coef) return NULL;
+    *value = -constant_of(zero) / zero->term[0].coef;
+    return mono->atom[0];
+}
+
+/* e with the atom's value put in where the atom is a factor of a term. */
+static Expr *with_value(Symbols *s, const Expr *e, Atom *atom, int64_t value)
+{
+    Expr *sum = expr_int(s, 0), *factor = expr_of_atom(s, atom);
+    for (int i = 0; i < e->n; i++) {
+        Expr *term = expr_of_term(s, e->term[i].coef, e->term[i].mono), *rest;
+        while (!expr_is_int(term, NULL) && (rest = expr_divide_exactly(s, term, factor))) term = expr_scale(s, rest, value);
+        sum = expr_add(s, sum, term);
+    }
+    return sum;
+}
+
+/* Keeps that zero is 0, and what follows from it with what other statements pin: n == 3*(a//b) and a//b == 4 make n 12. */
+static void keep_zero(Symbols *s, Expr *zero)
+{
+    int before = s->zeros.n;
+    int64_t value;
+    Atom *atom = pinned(zero, &value);
+    vec_push(s->arena, &s->zeros, zero);
+    for (int i = 0; i < before; i++) {
+        Expr *other = s->zeros.at[i], *follows;
+        Atom *own = atom ? NULL : pinned(other, &value);
+        if (!atom && !own) continue;
+        follows = atom ? with_value(s, other, atom, value) : with_value(s, zero, own, value);
+        if (follows != (atom ? other : zero) && !expr_is_int(follows, NULL)) vec_push(s->arena, &s->zeros, follows);
+    }
+    new_version(s);
+}
+
 int symbols_zeros(const Symbols *s, Expr *const **zeros)
 {
     *zeros = s->zeros.at;
@@ -273,8 +312,7 @@ bool symbols_equate(Symbols *s, Expr *a, Expr *b, bool *stated)
         Expr *rest = expr_sub(s, zero, expr_scale(s, symbol, zero->term[term].coef));
         if (!replace_symbol(s, symbol_index(symbol), expr_scale(s, rest, -zero->term[term].coef))) return false;
     } else {
-        vec_push(s->arena, &s->zeros, zero);
-        new_version(s);
+        keep_zero(s, zero);
     }
     *stated = true;
     return true;
