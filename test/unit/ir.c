@@ -390,6 +390,7 @@ static void add_the_rest(World *w)
     int64_t last = 2;
     g->source = "/rest";
     for (int k = OP_reduce_sum; k <= OP_reduce_min; k++) b_reduce(g, (OpKind)k, x, &last, 1);
+    b_bitcast(g, x, DTYPE_i32);
     b_arg(g, OP_arg_max, x, 2, true);
     b_arg(g, OP_arg_min, x, 2, false);
     b_cumulative(g, OP_cum_sum, x, 1, true, false);
