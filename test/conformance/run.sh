@@ -16,7 +16,7 @@ jobs=${JOBS:-2} size=50 variants="fixed symbolic" sample=
 while getopts v:s option; do
     case $option in
     v) variants=$OPTARG ;;
-    s) sample=yes ;;
+    s) sample=-sample ;;
     *) exit 2 ;;
     esac
 done
@@ -39,7 +39,7 @@ fi
 
 # ---- one variant: results in $work/VARIANT/results.txt: name, passed|failed, what was said ----
 run_variant() {
-    local variant=$1 out=$work/$1
+    local variant=$1 out=$work/$1$sample
     rm -rf "$out" && mkdir -p "$out"
     # Neighbours in the alphabet are alike: dealt out, units take about the same time.
     count=$(wc -w <<<"$all") units=$(((count + size - 1) / size))
@@ -49,16 +49,17 @@ run_variant() {
         xargs -P "$jobs" -I{} sh -c "bash $here/unit.sh $variant $tests $out/unit{} <$out/names.{} || echo unit {} of $variant is broken"
     cat "$out"/unit*/made.txt >"$out/made.txt"
     awk -F'\t' -v OFS='\t' '
-        FILENAME ~ /made.txt$/ { order[++n] = $1; result[$1] = "failed"; said[$1] = $2 == "made" ? "was not run" : $7; next }
+        FILENAME ~ /names\.[0-9]+$/ { order[++n] = $1; result[$1] = "failed"; said[$1] = "was not generated"; next }
+        FILENAME ~ /made.txt$/ { said[$1] = $2 == "made" ? "was not run" : $7; next }
         FILENAME ~ /uncompiled.txt$/ { said[$1] = $2; next }
         { result[$1] = $2; said[$1] = $3 }
         END { for (i = 1; i <= n; i++) print order[i], result[order[i]], said[order[i]] }
-    ' "$out/made.txt" "$out"/unit*/uncompiled.txt "$out"/unit*/ran.txt | sort >"$out/results.txt"
+    ' "$out"/names.* "$out/made.txt" "$out"/unit*/uncompiled.txt "$out"/unit*/ran.txt | sort >"$out/results.txt"
 }
 
 # ---- figures ----
 tell() {
-    local variant=$1 out=$work/$1
+    local variant=$1 out=$work/$1$sample
     awk -F'\t' -v variant="$variant" '
         function pattern(text) { gsub(/[.+(){}\[\]^$|]/, "\\\\&", text); gsub(/\*/, ".*", text); return "^" text "$" }
         FILENAME ~ /left_out.txt$/ {
@@ -69,19 +70,25 @@ tell() {
             out[++n_out] = pattern(name)
             next
         }
-        FILENAME ~ /made.txt$/ { varying += $3; dims += $4; frozen += $5; inputs += $6; models += $5 > 0; next }
+        FILENAME ~ /made.txt$/ { made[$1] = $3 "\t" $4 "\t" $5 "\t" $6; next }
         {
             listed = 0
             for (i = 1; i <= n_out && !listed; i++) listed = $1 ~ out[i]
-            if ($2 == "passed") { passed++; if (listed) print "listed in left_out.txt, but passes: " $1 }
+            if ($2 == "passed") {
+                split(made[$1], n, "\t")
+                varying += n[1]; dims += n[2]; frozen += n[3]; inputs += n[4]; models += n[3] > 0; empty += n[3] > 0 && n[3] == n[4]
+                passed++
+                if (listed) print "listed in left_out.txt, but passes: " $1
+            }
             else if (listed) left++
             else { failed++; print "failed " $1 ": " $3 }
         }
         END {
             printf "%s: %d passed, %d failed, %d left out", variant == "fixed" ? "as exported" : "with symbols", passed, failed, left
-            printf " (%d of %d inputs made constants, in %d models", frozen, inputs, models
-            if (variant == "symbolic") printf "; %d of %d dims symbols", varying, dims
-            print ")"
+            print ""
+            printf "    of those that passed, %d models have inputs that decide on shapes made constants: %d of %d inputs", models, frozen, inputs
+            printf "; %d models have none left\n", empty
+            if (variant == "symbolic") printf "    %d of %d dims of inputs are symbols\n", varying, dims
             exit failed > 0
         }
     ' $here/left_out.txt "$out/made.txt" "$out/results.txt"
