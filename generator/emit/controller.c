@@ -154,7 +154,10 @@ const char *model_h(const Project *project, const Layout *l, Program *const *pro
     if (l->hypers.n) enumerators(&out, l, "HYPER", "HYPERS", l->hypers.n, hyper_name, hyper_comment);
     for (int i = 0; i < n; i++) buffer_enum(&out, l, programs[i]);
     buf_put(&out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
-    for (int i = 0; i < n; i++) buf_printf(&out, "int %s_step(Step *s);\n", programs[i]->name);
+    for (int i = 0; i < n; i++) {
+        buf_printf(&out, "int %s_step(Step *s);\n", programs[i]->name);
+        if (programs[i]->points.n) buf_printf(&out, "void %s_replay(Step *s, int unit);\n", programs[i]->name);
+    }
     buf_put(&out, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
     return buf_text(&out);
 }
@@ -328,6 +331,87 @@ static void lives_table(Tables *t, const Program *p)
                family, p->name, family, family, p->name, family, family);
 }
 
+/* ---- units and points ---- */
+static const char *touch_c(const Tables *t, const Program *p, Touch touch)
+{
+    const Layout *l = t->l;
+    switch (touch.kind) {
+    case TOUCHES_BUFFER:
+        return arena_text(l->arena, "%s_%s", upper(l->arena, p->name), upper(l->arena, p->buffers.at[touch.index].c));
+    case TOUCHES_WEIGHT: return arena_text(l->arena, "~WEIGHT_%s", upper(l->arena, l->weights.at[touch.index].c));
+    case TOUCHES_STATE: return arena_text(l->arena, "~(WEIGHTS + STATE_%s)", upper(l->arena, l->states.at[touch.index].c));
+    }
+    bug("touch of kind %d", (int)touch.kind);
+}
+
+static void touches_row(Tables *t, const Program *p, const Touches *touches)
+{
+    buf_put(&t->out, "(");
+    for (int i = 0; i < touches->n; i++) buf_printf(&t->out, "%s%s,", i ? " " : "", touch_c(t, p, touches->at[i]));
+    buf_put(&t->out, ")");
+}
+
+static void units_table(Tables *t, const Program *p)
+{
+    const Layout *l = t->l;
+    const char *n = p->name, *family = upper(l->arena, n);
+    buf_printf(&t->out,
+               "/* Units of %s, in order: first and last launch, whether a plan may run it again, what it reads, what it writes,\n"
+               " * operations, bytes moved, node. */\n#define %s_UNITS(U)",
+               n, family);
+    for (int u = 0; u < p->units.n; u++) {
+        const Unit *unit = &p->units.at[u];
+        buf_printf(&t->out, " \\\n    U(%d, %d, %s, ", unit->first, unit->last, unit->again ? "true" : "false");
+        touches_row(t, p, &unit->reads);
+        buf_put(&t->out, ", ");
+        touches_row(t, p, &unit->writes);
+        buf_printf(&t->out, ", %s, %s, %s)", expr_c(l, unit->flops, "d->"), expr_c(l, unit->moved, "d->"),
+                   c_string(l->arena, unit->source));
+    }
+    buf_printf(
+        &t->out,
+        "\n\n#define LIST(...) __VA_ARGS__\n"
+        "#define U(first, last, again, reads, writes, operations, traffic, source) {first, last, again, source},\n"
+        "static const Unit %s_units[] = {%s_UNITS(U){0}};\n#undef U\n"
+        "#define U(first, last, again, reads, writes, operations, traffic, source) LIST reads TOUCHES_END, LIST writes "
+        "TOUCHES_END,\n"
+        "static const int %s_touches[] = {%s_UNITS(U) TOUCHES_END};\n#undef U\n#undef LIST\n"
+        "static void %s_costs(const int64_t *dims, int64_t *flops, int64_t *moved)\n{\n    const Dims *d = (const Dims *)dims;\n"
+        "    (void)d;\n"
+        "#define U(first, last, again, reads, writes, operations, traffic, source) *flops++ = operations, *moved++ = traffic;\n"
+        "    %s_UNITS(U)\n#undef U\n}\n\n",
+        n, family, n, family, n, family);
+}
+
+static void points_table(Tables *t, const Program *p)
+{
+    const Layout *l = t->l;
+    const char *n = p->name, *family = upper(l->arena, n);
+    buf_printf(
+        &t->out,
+        "/* Points of %s: number, buffer, the launches between which its memory may serve others, bytes, operations and bytes\n"
+        " * moved of making it again, how and from what. */\n#define %s_POINTS(P)",
+        n, family);
+    for (int k = 0; k < p->points.n; k++) {
+        const Point *point = &p->points.at[k];
+        const Unit *maker = &p->units.at[point->maker];
+        buf_printf(&t->out, " \\\n    P(%d, %s, %d, %d, %s, %s, %s, %s)", k, upper(l->arena, p->buffers.at[point->buffer].c),
+                   p->units.at[point->gone].last, p->units.at[point->back].first,
+                   expr_c(l, p->buffers.at[point->buffer].bytes, "d->"), expr_c(l, maker->flops, "d->"),
+                   expr_c(l, maker->moved, "d->"), c_string(l->arena, point->recipe));
+    }
+    buf_printf(&t->out,
+               "\n\n#define P(number, buffer, gone, back, bytes, operations, traffic, recipe) [number] = {%s_##buffer, gone, back, "
+               "recipe},\n"
+               "static const Point %s_points[] = {%s_POINTS(P)};\n#undef P\n"
+               "static void %s_point_costs(const int64_t *dims, PointCost *out)\n{\n    const Dims *d = (const Dims *)dims;\n    "
+               "(void)d;\n"
+               "#define P(number, buffer, gone, back, bytes, operations, traffic, recipe) out[number] = (PointCost){bytes, "
+               "operations, traffic};\n"
+               "    %s_POINTS(P)\n#undef P\n}\n\n",
+               family, n, family, n, family);
+}
+
 static void traffic_function(Tables *t, const Program *p)
 {
     const Layout *l = t->l;
@@ -362,7 +446,9 @@ static void program_table(Tables *t, const Program *p)
 {
     const Layout *l = t->l;
     const char *n = p->name;
+    bool points = p->points.n > 0;
     lives_table(t, p);
+    if (points) units_table(t, p), points_table(t, p);
     traffic_function(t, p);
     outputs_table(t, p);
     buf_printf(&t->out, "static const int %s_input_buffer[] = {", n);
@@ -379,8 +465,16 @@ static void program_table(Tables *t, const Program *p)
         "static const Program %s = {\n    .name = \"%s\",\n    .n_buffers = %s_BUFFERS,\n    .lives = %s_lives,\n    .bytes = "
         "%s_bytes,\n"
         "    .n_inputs = INPUTS,\n    .input_buffer = %s_input_buffer,\n    .n_outputs = %d,\n    .outputs = %s_outputs,\n"
-        "    .output_buffer = %s_output_buffer,\n    .n_launches = %d,\n    .traffic = %s_traffic,\n    .run = %s_step,\n};\n\n",
+        "    .output_buffer = %s_output_buffer,\n    .n_launches = %d,\n    .traffic = %s_traffic,\n    .run = %s_step,\n",
         n, n, upper(l->arena, n), n, n, n, p->outputs.n, n, n, p->positions, n, n);
+    if (points)
+        buf_printf(&t->out,
+                   "    .n_units = sizeof %s_units / sizeof *%s_units - 1,\n    .units = %s_units,\n    .touches = %s_touches,\n   "
+                   " .costs = "
+                   "%s_costs,\n    .n_points = sizeof %s_points / sizeof *%s_points,\n    .points = %s_points,\n    .point_costs = "
+                   "%s_point_costs,\n    .replay = %s_replay,\n",
+                   n, n, n, n, n, n, n, n, n, n);
+    buf_put(&t->out, "};\n\n");
 }
 
 static void model_table(Tables *t)

@@ -74,6 +74,7 @@ void touch(Maker *m, int buffer, int position)
 {
     if (buffer < 0) return;
     Buffer *b = &m->p->buffers.at[buffer];
+    vec_push(m->l->arena, &m->touched, buffer);
     if (position < b->first) b->first = position;
     if (position > b->last) b->last = position;
 }
@@ -362,12 +363,88 @@ static void find_gradients(Maker *m)
     }
 }
 
+/* ---- units ---- */
+static bool touches(const Touches *list, Touch t)
+{
+    for (int i = 0; i < list->n; i++)
+        if (list->at[i].kind == t.kind && list->at[i].index == t.index) return true;
+    return false;
+}
+
+static void touch_once(Maker *m, Touches *list, TouchKind kind, int index)
+{
+    Touch t = {kind, index};
+    if (!touches(list, t)) vec_push(m->l->arena, list, t);
+}
+
+static void touch_tensor(Maker *m, Touches *list, const Value *v)
+{
+    while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
+    if (v->origin == FROM_WEIGHT) touch_once(m, list, TOUCHES_WEIGHT, layout_find(m->l->weight_of, v->tensor->name));
+    if (v->origin == FROM_STATE) touch_once(m, list, TOUCHES_STATE, layout_find(m->l->state_of, v->tensor->name));
+}
+
+static bool lies_in(const Maker *m, const Values *values, int buffer)
+{
+    for (int i = 0; i < values->n; i++) {
+        const Place *place = pointers_get(m->p->places, values->at[i]);
+        if (place && place->buffer == buffer) return true;
+    }
+    return false;
+}
+
+/* Launches alone, of a kind that always makes the same from the same, and that change nothing which outlives the step. */
+static bool may_run_again(const Group *group)
+{
+    switch (group->kind) {
+    case GROUP_LOOP:
+    case GROUP_REDUCE:
+    case GROUP_CUMULATIVE:
+    case GROUP_SORT:
+    case GROUP_SCATTER:
+    case GROUP_DOT:
+    case GROUP_CONV:
+    case GROUP_POOL: return group->assigns.n == 0;
+    default: return false;
+    }
+}
+
+static void add_unit(Maker *m, const Group *group, Unit unit, int buffers_before)
+{
+    Program *p = m->p;
+    Symbols *s = m->l->symbols;
+    unit.last = p->positions - 1;
+    unit.last_item = p->items.n - 1;
+    unit.again = may_run_again(group);
+    unit.source = group->ops.at[group->ops.n - 1]->source;
+    unit.flops = unit.moved = expr_int(s, 0);
+    for (int i = 0; i < m->touched.n; i++) {
+        int b = m->touched.at[i];
+        bool written = b >= buffers_before || lies_in(m, &group->out, b);
+        touch_once(m, written ? &unit.writes : &unit.reads, TOUCHES_BUFFER, b);
+    }
+    for (int i = 0; i < group->in.n; i++) touch_tensor(m, &unit.reads, group->in.at[i]);
+    for (int a = 0; a < group->assigns.n; a++) touch_tensor(m, &unit.writes, group->assigns.at[a]->in[0]);
+    if (group->kind == GROUP_ASSIGN) touch_tensor(m, &unit.writes, group->out.at[0]);
+    const GroupLaunches *l = pointers_get(m->launches->of, group);
+    for (int i = 0; l && i < l->n; i++) {
+        if (l->at[i].flops) unit.flops = expr_add(s, unit.flops, l->at[i].flops);
+        if (l->at[i].moved) unit.moved = expr_add(s, unit.moved, l->at[i].moved);
+    }
+    vec_push(m->l->arena, &p->units, unit);
+}
+
 void add_groups(Maker *m, Items *items, const Groups *groups)
 {
     find_last_readers(m, groups);
     for (int i = 0; i < groups->list.n; i++) {
+        Unit unit = {.first = m->p->positions, .first_item = items->n};
+        int buffers_before = m->p->buffers.n;
+        bool outermost = items == &m->p->items;
+        if (outermost) m->touched.n = 0;
         add_group(m, items, groups->list.at[i]);
         save_gradients(m, items, groups->list.at[i]);
+        if (outermost && m->p->positions > unit.first) add_unit(m, groups->list.at[i], unit, buffers_before);
     }
 }
 

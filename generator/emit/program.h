@@ -90,6 +90,28 @@ typedef struct ProgramOutput {
     const Value *value;
     int buffer;
 } ProgramOutput;
+/* A few launches that belong together, and what they touch: buffers, weights, states. */
+typedef enum { TOUCHES_BUFFER, TOUCHES_WEIGHT, TOUCHES_STATE } TouchKind;
+typedef struct Touch {
+    TouchKind kind;
+    int index;
+} Touch;
+typedef VEC(Touch) Touches;
+typedef struct Unit {
+    int first, last;           /* launches */
+    int first_item, last_item; /* in Program.items */
+    bool again;                /* may be run a second time: the same results in the same places, nothing else */
+    Touches reads, writes;
+    Expr *flops, *moved; /* NULL: none that matter */
+    const char *source;
+} Unit;
+/* Between two uses of a buffer its memory may serve others, where its content can be made again. */
+typedef struct Point {
+    int buffer;
+    int gone, back; /* units */
+    int maker;      /* unit */
+    const char *recipe;
+} Point;
 typedef struct Program {
     const char *name; /* "train" */
     Graph *graph;
@@ -101,6 +123,8 @@ typedef struct Program {
     int positions, kernels; /* launches, commit among them; kernels alone */
     Expr *moved, *flops, *least;
     Pointers *places; /* Value -> Place */
+    VEC(Unit) units;
+    VEC(Point) points;
 } Program;
 
 /* The launches of every group, in order; adds their kernels to k.  Before layout_name. */

@@ -22,6 +22,7 @@ typedef struct Maker { /* a program while it is made */
     Pointers *gradient_of; /* value -> GradientOf */
     Pointers *root;        /* value -> the value in whose memory it lies, where that is another */
     Pointers *last_reader; /* root -> the last group that reads it; NULL: must be kept */
+    VEC(int) touched;      /* buffers that the unit in work touches, some more than once */
     int loops;             /* around what is being added */
     Expr *times;           /* how often what is being added runs in a step */
 } Maker;

@@ -5,6 +5,7 @@
 #include "emit/folder.h"
 #include "emit/step.h"
 #include "emit/template.h"
+#include "passes/rematerialize.h"
 #include "support/diag.h"
 #include "support/json.h"
 #include <string.h>
@@ -149,5 +150,7 @@ void emit_project(const Project *project, Arena *arena, Symbols *symbols)
     for (int i = 0; i < map_count(kernel_names); i++) taken[i] = map_key(kernel_names, i);
     layout_name(layout, taken, map_count(kernel_names));
     for (int i = 0; i < n; i++) programs[i] = program_make(layout, names[i], groups[i], launches[i]);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(names[i], "train")) pass_rematerialize(arena, symbols, programs[i]);
     write_folder(project, layout, programs, n, kernels_text(kernels));
 }

@@ -11,7 +11,7 @@ typedef struct {
     const Program *p;
     Buf body; /* of the function, behind its declarations */
     const char *section;
-    bool committed, has_commit;
+    bool committed, has_commit, replays;
 } Writer;
 
 void comment_put(Buf *out, const char *text)
@@ -202,9 +202,45 @@ static void item_text(Writer *w, const Item *item, int depth)
 
 static void items_text(Writer *w, const Items *items, int depth)
 {
-    for (int i = 0; i < items->n; i++) {
-        if (depth == 1 && items->at[i]->kind != ITEM_SAVE) section(w, items->at[i]);
-        item_text(w, items->at[i], depth);
+    for (int i = 0; i < items->n; i++) item_text(w, items->at[i], depth);
+}
+
+/* ---- points ---- */
+static const char *buffer_enum(const Writer *w, int buffer)
+{
+    return arena_text(w->l->arena, "%s_%s", upper(w->l->arena, w->p->name), upper(w->l->arena, w->p->buffers.at[buffer].c));
+}
+
+static void regenerate_text(Writer *w, int unit)
+{
+    for (int k = 0; k < w->p->points.n; k++) {
+        const Point *point = &w->p->points.at[k];
+        const Buffer *b = &w->p->buffers.at[point->buffer];
+        if (point->back != unit) continue;
+        buf_printf(&w->body, "    if (evicted(s, %d)) %s = regenerate<%s>(s, %d, %s); /* REGENERATE %d: %s */\n", k, b->c, b->type,
+                   k, buffer_enum(w, point->buffer), k, point->recipe);
+    }
+}
+
+static void evict_text(Writer *w, int unit)
+{
+    for (int k = 0; k < w->p->points.n; k++) {
+        const Point *point = &w->p->points.at[k];
+        if (point->gone != unit) continue;
+        buf_printf(&w->body, "    /* EVICT %d: %s; where the plan says so, %s bytes serve others until REGENERATE %d */\n", k,
+                   w->p->buffers.at[point->buffer].c, expr_c(w->l, w->p->buffers.at[point->buffer].bytes, ""), k);
+    }
+}
+
+/* The step's own items, with what happens between its units. */
+static void units_text(Writer *w)
+{
+    const Program *p = w->p;
+    for (int i = 0, u = 0; i < p->items.n; i++) {
+        if (p->items.at[i]->kind != ITEM_SAVE) section(w, p->items.at[i]);
+        if (u < p->units.n && p->units.at[u].first_item == i) regenerate_text(w, u);
+        item_text(w, p->items.at[i], 1);
+        if (u < p->units.n && p->units.at[u].last_item == i) evict_text(w, u++);
     }
 }
 
@@ -226,6 +262,15 @@ static Map *words(Arena *arena, const char *text)
 
 static void declare_dims(Buf *out, const Writer *w, const Map *used)
 {
+    if (w->replays) { /* by then the late ones are known */
+        Buf list = {.arena = w->l->arena};
+        for (int i = 0; i < w->l->dims.n; i++)
+            if (map_has(used, w->l->dims.at[i].c))
+                buf_printf(&list, "%s%s = d->%s", list.length ? ", " : "", w->l->dims.at[i].c, w->l->dims.at[i].c);
+        if (list.length)
+            buf_printf(out, "    const Dims *const d = (const Dims *)s->late;\n    const int64_t %s;\n", buf_text(&list));
+        return;
+    }
     const Layout *l = w->l;
     Buf plain = {.arena = l->arena}, late = {.arena = l->arena};
     for (int i = 0; i < l->dims.n; i++) {
@@ -240,11 +285,11 @@ static void declare_dims(Buf *out, const Writer *w, const Map *used)
     if (late.length) buf_printf(out, "    int64_t %s; /* at most; known once their kernels have run */\n", buf_text(&late));
 }
 
-static void declare_pointer(Buf *out, const Layout *l, const char *type, const char *name, const char *from, const char *index,
-                            const char *comment)
+static void declare_pointer(Buf *out, const Layout *l, const char *type, bool moves, const char *name, const char *from,
+                            const char *index, const char *comment)
 {
     Buf line = {.arena = l->arena};
-    buf_printf(&line, "    %s *const %s = %s<%s>(s, %s);", type, name, from, type, index);
+    buf_printf(&line, "    %s *%s%s = %s<%s>(s, %s);", type, moves ? "" : "const ", name, from, type, index);
     int column = COMMENT_COLUMN - 12, pad = (int)line.length < column ? column - (int)line.length : 1;
     buf_printf(out, "%s%*s/* %s */\n", buf_text(&line), pad, "", commented(l, comment));
 }
@@ -258,6 +303,13 @@ static const char *tensor_comment(Arena *arena, const Tensor *t)
     return buf_text(&out);
 }
 
+static bool moves(const Writer *w, int buffer)
+{
+    for (int k = 0; k < w->p->points.n && !w->replays; k++)
+        if (w->p->points.at[k].buffer == buffer) return true;
+    return false;
+}
+
 static void declare_memory(Buf *out, const Writer *w, const Map *used)
 {
     const Layout *l = w->l;
@@ -269,21 +321,20 @@ static void declare_memory(Buf *out, const Writer *w, const Map *used)
     for (int i = 0; i < l->weights.n; i++) {
         const char *c = l->weights.at[i].c;
         if (w->p->reads_weight[i] && map_has(used, c))
-            declare_pointer(out, l, dtype_c(l->weights.at[i].tensor->dtype), c, "weight",
+            declare_pointer(out, l, dtype_c(l->weights.at[i].tensor->dtype), false, c, "weight",
                             arena_text(l->arena, "WEIGHT_%s", upper(l->arena, c)),
                             tensor_comment(l->arena, l->weights.at[i].tensor));
     }
     for (int i = 0; i < l->states.n; i++) {
         const char *c = l->states.at[i].c;
         if (w->p->reads_state[i] && map_has(used, c))
-            declare_pointer(out, l, dtype_c(l->states.at[i].tensor->dtype), c, "state",
+            declare_pointer(out, l, dtype_c(l->states.at[i].tensor->dtype), false, c, "state",
                             arena_text(l->arena, "STATE_%s", upper(l->arena, c)), tensor_comment(l->arena, l->states.at[i].tensor));
     }
     for (int i = 0; i < w->p->buffers.n; i++) {
         const Buffer *b = &w->p->buffers.at[i];
         if (map_has(used, b->c))
-            declare_pointer(out, l, b->type, b->c, "buffer",
-                            arena_text(l->arena, "%s_%s", upper(l->arena, w->p->name), upper(l->arena, b->c)),
+            declare_pointer(out, l, b->type, moves(w, i), b->c, "buffer", buffer_enum(w, i),
                             *b->source ? arena_text(l->arena, "%s \"%s\"", b->shape, b->source) : b->shape);
     }
 }
@@ -295,10 +346,54 @@ static bool commits(const Items *items)
     return false;
 }
 
+/* ---- what may run again ---- */
+static void indented(Buf *out, const char *text)
+{
+    for (const char *line = text, *end; *line; line = end) {
+        end = strchr(line, '\n');
+        end = end ? end + 1 : line + strlen(line);
+        buf_put(out, "    ");
+        buf_write(out, line, (size_t)(end - line));
+    }
+}
+
+static void replay_text(Buf *out, const Layout *layout, const Program *p, int u)
+{
+    const Unit *unit = &p->units.at[u];
+    Writer w = {.l = layout, .p = p, .body = {.arena = layout->arena}, .replays = true};
+    Buf text = {.arena = layout->arena};
+    for (int i = unit->first_item; i <= unit->last_item; i++)
+        if (p->items.at[i]->kind == ITEM_LAUNCH) launch_text(&w, p->items.at[i], 1);
+    const char *body = buf_text(&w.body);
+    Map *used = words(layout->arena, body);
+    declare_dims(&text, &w, used);
+    declare_memory(&text, &w, used);
+    buf_put(&text, body);
+    buf_put(&text, "    return;\n");
+    buf_printf(out, "    case %d: {\n", u);
+    indented(out, buf_text(&text));
+    buf_put(out, "    }\n");
+}
+
+static void replays_text(Buf *out, const Layout *layout, const Program *p)
+{
+    if (!p->points.n) return;
+    buf_printf(
+        out,
+        "/* Units of %s's step that may run again, so that a buffer that was given up has its content back: the same launches\n"
+        " * on the same operands, with buffers wherever they lie by now. */\n"
+        "void %s_replay(Step *s, int unit)\n{\n    switch (unit) {\n",
+        p->name, p->name);
+    for (int u = 0; u < p->units.n; u++)
+        if (p->units.at[u].again) replay_text(out, layout, p, u);
+    buf_put(out, "    }\n}\n\n");
+}
+
 void step_text(Buf *out, const Layout *layout, const Program *p)
 {
     Writer w = {.l = layout, .p = p, .body = {.arena = layout->arena}, .has_commit = commits(&p->items)};
-    items_text(&w, &p->items, 1);
+    units_text(&w);
+    replays_text(out, layout, p);
     const char *body = buf_text(&w.body);
     Map *used = words(layout->arena, body);
     bool trains = strcmp(p->name, "train") == 0;

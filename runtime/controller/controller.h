@@ -62,6 +62,14 @@ typedef struct {
 /* ---- programs ---- */
 typedef struct { int first, last; const char *name, *source; } Life;  /* positions in the step's list of launches, both included; buffers of a loop span the loop */
 typedef struct Step Step;
+/* What a step does, in order: each unit is a few launches that belong together.  again: it may be run a second time with the same
+ * results, as long as nobody has assigned a weight or state that it reads. */
+typedef struct { int first, last; bool again; const char *source; } Unit; /* launches, both included */
+enum { TOUCHES_END = INT32_MIN };                      /* ends a list of Program.touches */
+/* Between launch `gone`, which uses the buffer, and launch `back`, which uses it next, its memory may serve others: EVICT and
+ * REGENERATE of that number in the step. */
+typedef struct { int buffer, gone, back; const char *recipe; } Point;
+typedef struct { int64_t bytes, flops, moved; } PointCost; /* what its memory is, what the recipe takes where nothing it reads is gone */
 typedef struct {
     const char *name;                                  /* "train", "evaluate", "infer" */
     int n_buffers; const Life *lives;
@@ -71,7 +79,18 @@ typedef struct {
     int n_launches;
     void (*traffic)(const int64_t *dims, int64_t *moved, int64_t *least, int64_t *flops); /* of a whole step */
     int (*run)(Step *step);                            /* 0 or an error of device/memory.h */
+    int n_units; const Unit *units;                    /* 0: memory is planned by lives alone */
+    const int *touches;                                /* of each unit: what it reads, then what it writes: buffers, ~i weight i, ~(n_weights + i) state i */
+    void (*costs)(const int64_t *dims, int64_t *flops, int64_t *moved); /* of each unit */
+    int n_points; const Point *points;
+    void (*point_costs)(const int64_t *dims, PointCost *out);
+    void (*replay)(Step *step, int unit);              /* runs a unit again, its buffers where step->at says */
+    const char *const *library; int n_library;         /* plans found when the program was generated (ladder.h): one character a point */
 } Program;
+/* What a plan does at its points.  A point that acts runs its actions where its buffer comes back: a buffer gets a new place, or a unit
+ * is run again. */
+typedef struct { int buffer, unit; int64_t at; } Action; /* unit >= 0: run it; else buffer lies at `at` from now on */
+typedef struct { const uint8_t *acts; const int *first; const Action *actions; } Recompute; /* actions of point k: first[k] to first[k + 1] */
 
 typedef struct {
     const char *name, *source, *loss, *optimizer, *precision; /* model's file, loss as the user would write it */
@@ -92,7 +111,9 @@ extern const Model model;                              /* the only external name
 struct Step {
     const int64_t *dims;                               /* late ones still at their upper bounds */
     int64_t *late;                                     /* a copy of dims in which the step writes late dims as it learns them */
-    char *arena; const int64_t *at;                    /* byte offset of each buffer */
+    char *arena; int64_t *at;                          /* byte offset of each buffer; points change it */
+    const Recompute *recompute;                        /* NULL: no point acts */
+    const Program *program;
     void *const *weights, *const *states;              /* device pointers, as in Model */
     const double *hypers;                              /* as in Model */
     uint64_t seed; int64_t number;                     /* for random numbers: the same mask when remade */

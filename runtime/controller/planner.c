@@ -1,21 +1,32 @@
-/* Plans by dims: sizes from the program's tables, offsets from planner_offsets, kept for the next batch of the same dims.
+/* Plans by dims: a ladder of them for each, kept for the next batch of the same dims; a budget picks the rung.
  * Needs: a Program's tables.  Breaks: nothing. */
 #include "planner.h"
 #include <stdlib.h>
 #include <string.h>
+#include "ladder.h"
+#include "realise.h"
 
-enum { BUCKETS = 256 };
-static const int64_t MOST_KEPT = 4000000;           /* offsets kept in all plans together: 32 MB */
+enum { BUCKETS = 256, FLOWS = 8 };
+static const int64_t MOST_KEPT = 4000000;           /* numbers kept in all plans together: 32 MB */
 static const int64_t MOST_BYTES = INT64_C(1) << 50; /* of one buffer, and of all together */
 
 typedef struct Kept Kept;
 struct Kept {
     Kept *next;
     const Program *program;
-    Plan plan;
+    int64_t *dims, *bytes; /* bytes: of each buffer, aligned */
+    Sizes sizes;
+    Simulation *simulation; /* NULL: planned by lives alone */
+    Ladder ladder;
+    Plan **rungs;      /* beside the ladder's; NULL: not yet wanted */
+    int64_t *live;     /* beside them: most alive at once; -1: not yet known */
+    int least;         /* rung with the least arena; -1: not yet known */
+    int64_t last_room; /* the last question, and its answer */
+    const Plan *last;
 };
 struct Planner {
-    int n_dims;
+    int n_dims, n_flows;
+    Flow *flows[FLOWS];
     int64_t kept;
     Kept *buckets[BUCKETS];
 };
@@ -27,12 +38,23 @@ Planner *planner_create(int n_dims)
     return planner;
 }
 
+static void kept_free(Kept *kept)
+{
+    for (int i = 0; kept->rungs && i < kept->ladder.n; i++) free(kept->rungs[i]);
+    free(kept->rungs);
+    free(kept->live);
+    if (kept->simulation) ladder_free(&kept->ladder);
+    simulation_destroy(kept->simulation);
+    sizes_free(&kept->sizes);
+    free(kept);
+}
+
 static void forget(Planner *planner)
 {
     for (int b = 0; b < BUCKETS; b++) {
         for (Kept *k = planner->buckets[b], *next; k; k = next) {
             next = k->next;
-            free(k);
+            kept_free(k);
         }
         planner->buckets[b] = NULL;
     }
@@ -41,7 +63,9 @@ static void forget(Planner *planner)
 
 void planner_destroy(Planner *planner)
 {
-    if (planner) forget(planner);
+    if (!planner) return;
+    forget(planner);
+    for (int i = 0; i < planner->n_flows; i++) flow_destroy(planner->flows[i]);
     free(planner);
 }
 
@@ -92,65 +116,168 @@ bool planner_sound(const Program *program, const int64_t *dims, int n_dims)
     return sound;
 }
 
-/* Lives as the step needs them: inputs are uploaded before the first launch, outputs are read after the last. */
-static void intervals_of(const Program *program, const int64_t *bytes, Interval *out)
+/* ---- plans at some dims ---- */
+/* Orders of magnitude: 20 million touches take 0.1 s. */
+static const int64_t TOUCHES_WITHOUT_LIBRARY = 60000000, TOUCHES_WITH_LIBRARY = 800000;
+
+static const Flow *flow_of(Planner *planner, const Program *program)
 {
-    for (int i = 0; i < program->n_buffers; i++) out[i] = (Interval){program->lives[i].first, program->lives[i].last, bytes[i]};
-    for (int i = 0; i < program->n_inputs; i++)
-        if (program->input_buffer[i] >= 0) out[program->input_buffer[i]].first = 0;
-    for (int i = 0; i < program->n_outputs; i++)
-        if (program->output_buffer[i] >= 0) {
-            Interval *output = &out[program->output_buffer[i]];
-            if (output->last < program->n_launches) output->last = program->n_launches;
-        }
-    for (int i = 0; i < program->n_buffers; i++) {
-        if (out[i].first < 0) out[i].first = 0;
-        if (out[i].last < out[i].first) out[i].last = out[i].first;
-    }
+    for (int i = 0; i < planner->n_flows; i++)
+        if (planner->flows[i]->program == program) return planner->flows[i];
+    if (planner->n_flows == FLOWS) return NULL;
+    Flow *flow = flow_create(program);
+    if (flow) planner->flows[planner->n_flows++] = flow;
+    return flow;
 }
 
-static int make_plan(Planner *planner, const Program *program, const int64_t *dims, Kept **made)
+static bool rungs_new(Kept *kept)
+{
+    size_t n = (size_t)kept->ladder.n + 1;
+    kept->rungs = calloc(n, sizeof *kept->rungs);
+    kept->live = malloc(n * sizeof *kept->live);
+    for (size_t i = 0; kept->live && i < n; i++) kept->live[i] = -1;
+    return kept->rungs && kept->live;
+}
+
+static bool climb(Kept *kept, const Program *p)
+{
+    const Flow *f = kept->simulation->flow;
+    bool right = p->n_library ? ladder_carry(&kept->ladder, kept->simulation, p->library, p->n_library,
+                                             ladder_effort(f, TOUCHES_WITH_LIBRARY))
+                              : ladder_search(&kept->ladder, kept->simulation, ladder_effort(f, TOUCHES_WITHOUT_LIBRARY));
+    if (right) ladder_straighten(&kept->ladder);
+    return right && rungs_new(kept);
+}
+
+static bool make_ladder(Planner *planner, Kept *kept)
+{
+    const Program *p = kept->program;
+    if (!p->n_points) {
+        kept->ladder.n = 1;
+        return rungs_new(kept);
+    }
+    const Flow *flow = flow_of(planner, p);
+    if (!flow || !sizes_at_dims(&kept->sizes, flow, kept->dims, kept->bytes)) return false;
+    kept->simulation = simulation_create(flow, &kept->sizes);
+    ladder_init(&kept->ladder, flow);
+    return kept->simulation && climb(kept, p);
+}
+
+static Kept *kept_new(const Planner *planner, const Program *program, const int64_t *dims)
 {
     size_t n = (size_t)program->n_buffers, n_dims = (size_t)planner->n_dims;
-    int64_t *bytes = malloc((n + 1) * sizeof *bytes);
-    Interval *intervals = malloc((n + 1) * sizeof *intervals);
-    Kept *kept = calloc(1, sizeof *kept + (n + n_dims) * sizeof(int64_t));
-    int result = bytes && intervals && kept ? PLANNER_OK : PLANNER_NO_MEMORY;
-    if (result == PLANNER_OK && !sizes_are_sound(program, dims, planner->n_dims, bytes)) result = PLANNER_TOO_LARGE;
-    if (result == PLANNER_OK) {
-        kept->program = program;
-        kept->plan.dims = (int64_t *)(kept + 1);
-        kept->plan.at = kept->plan.dims + n_dims;
-        if (n_dims) memcpy(kept->plan.dims, dims, n_dims * sizeof *dims);
-        intervals_of(program, bytes, intervals);
-        kept->plan.live_bytes = planner_live_peak(intervals, program->n_buffers);
-        kept->plan.arena_bytes = planner_offsets(intervals, program->n_buffers, kept->plan.at);
-        if (kept->plan.arena_bytes < 0 || kept->plan.live_bytes < 0) result = PLANNER_NO_MEMORY;
+    Kept *kept = calloc(1, sizeof *kept + (n + n_dims + 1) * sizeof(int64_t));
+    if (!kept) return NULL;
+    kept->program = program;
+    kept->least = -1;
+    kept->dims = (int64_t *)(kept + 1);
+    kept->bytes = kept->dims + n_dims;
+    if (n_dims) memcpy(kept->dims, dims, n_dims * sizeof *dims);
+    return kept;
+}
+
+static int find_kept(Planner *planner, const Program *program, const int64_t *dims, Kept **found)
+{
+    size_t bytes = (size_t)planner->n_dims * sizeof *dims;
+    Kept **bucket = &planner->buckets[hash_dims(dims, planner->n_dims)];
+    for (Kept *k = *bucket; k; k = k->next)
+        if (k->program == program && (!bytes || !memcmp(k->dims, dims, bytes))) {
+            *found = k;
+            return PLANNER_OK;
+        }
+    Kept *kept = kept_new(planner, program, dims);
+    int result = kept ? PLANNER_OK : PLANNER_NO_MEMORY;
+    if (!result && !sizes_are_sound(program, dims, planner->n_dims, kept->bytes)) result = PLANNER_TOO_LARGE;
+    if (!result && !make_ladder(planner, kept)) result = PLANNER_NO_MEMORY;
+    if (result) {
+        if (kept) kept_free(kept);
+        return result;
     }
-    free(bytes);
-    free(intervals);
-    if (result == PLANNER_OK)
-        *made = kept;
-    else
-        free(kept);
+    int64_t takes = program->n_buffers +
+                    (program->n_points ? 64 * (int64_t)program->n_units + kept->ladder.n * (int64_t)kept->ladder.n_gaps / 8 : 0);
+    if (planner->kept + takes > MOST_KEPT) forget(planner);
+    planner->kept += takes;
+    kept->next = *bucket;
+    *bucket = kept;
+    *found = kept;
+    return PLANNER_OK;
+}
+
+static bool rung_live(Kept *kept, int i, int64_t *live)
+{
+    if (kept->live[i] < 0) kept->live[i] = kept->simulation ? realise_live_peak(kept->simulation, kept->ladder.rungs[i].modes) : 0;
+    *live = kept->live[i];
+    return *live >= 0;
+}
+
+static const Plan *rung_plan(Kept *kept, int i)
+{
+    if (kept->rungs[i]) return kept->rungs[i];
+    Plan *plan =
+        kept->simulation ? realise_modes(kept->simulation, kept->ladder.rungs[i].modes) : realise_lives(kept->program, kept->bytes);
+    if (plan) plan->dims = kept->dims;
+    return kept->rungs[i] = plan;
+}
+
+/* The rung with the least arena.  Only those whose live peak is below the least so far can have a smaller one. */
+static int least_rung(Kept *kept, const Plan **plan)
+{
+    int64_t live;
+    if (kept->least >= 0) {
+        *plan = rung_plan(kept, kept->least);
+        return *plan ? PLANNER_OK : PLANNER_NO_MEMORY;
+    }
+    int least = kept->ladder.n - 1;
+    const Plan *best = rung_plan(kept, least);
+    for (int i = kept->ladder.n - 2; i >= 0 && best; i--) {
+        if (!rung_live(kept, i, &live)) return PLANNER_NO_MEMORY;
+        if (live >= best->arena_bytes) continue;
+        const Plan *other = rung_plan(kept, i);
+        if (!other) return PLANNER_NO_MEMORY;
+        if (other->arena_bytes < best->arena_bytes) best = other, least = i;
+    }
+    if (!best) return PLANNER_NO_MEMORY;
+    kept->least = least;
+    *plan = best;
+    return PLANNER_OK;
+}
+
+static int choose_rung(Kept *kept, int64_t room, const Plan **plan)
+{
+    int64_t live;
+    for (int i = 0; i < kept->ladder.n; i++) {
+        if (!rung_live(kept, i, &live)) return PLANNER_NO_MEMORY;
+        if (live > room) continue;
+        *plan = rung_plan(kept, i);
+        if (!*plan) return PLANNER_NO_MEMORY;
+        if ((*plan)->arena_bytes <= room) return PLANNER_OK;
+    }
+    return least_rung(kept, plan);
+}
+
+int planner_find_within(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan)
+{
+    Kept *kept;
+    int result = find_kept(planner, program, dims, &kept);
+    if (!result && (!kept->last || kept->last_room != room)) {
+        result = choose_rung(kept, room, &kept->last);
+        kept->last_room = room;
+    }
+    if (!result) *plan = kept->last;
     return result;
 }
 
 int planner_find(Planner *planner, const Program *program, const int64_t *dims, const Plan **plan)
 {
-    size_t bytes = (size_t)planner->n_dims * sizeof *dims;
-    Kept **bucket = &planner->buckets[hash_dims(dims, planner->n_dims)], *kept = NULL;
-    for (Kept *k = *bucket; k; k = k->next)
-        if (k->program == program && (!bytes || !memcmp(k->plan.dims, dims, bytes))) {
-            *plan = &k->plan;
-            return PLANNER_OK;
-        }
-    int result = make_plan(planner, program, dims, &kept);
-    if (result != PLANNER_OK) return result;
-    if (planner->kept + program->n_buffers > MOST_KEPT) forget(planner);
-    planner->kept += program->n_buffers;
-    kept->next = *bucket;
-    *bucket = kept;
-    *plan = &kept->plan;
-    return PLANNER_OK;
+    return planner_find_within(planner, program, dims, INT64_MAX, plan);
+}
+
+int planner_least(Planner *planner, const Program *program, const int64_t *dims, int64_t *arena_bytes)
+{
+    Kept *kept;
+    const Plan *plan;
+    int result = find_kept(planner, program, dims, &kept);
+    if (!result) result = least_rung(kept, &plan);
+    if (!result) *arena_bytes = plan->arena_bytes;
+    return result;
 }

@@ -1,4 +1,5 @@
-/* Plans a step's memory: where each buffer lies in one arena, for any dims, before anything runs.
+/* Plans a step's memory: where each buffer lies in one arena, and what is given up and made again, for any dims, before anything
+ * runs.  Plans come from a ladder (ladder.h).
  *
  * Offsets follow "dynamic storage allocation" as it is known: several orders (size, area, lifetime, time) x best fit, then moves of
  * the buffer that tops the arena.  Effort is counted, never timed: the same dims give the same offsets on every machine. */
@@ -22,8 +23,12 @@ int64_t planner_live_peak(const Interval *buffers, int n);
 int64_t planner_offsets(const Interval *buffers, int n, int64_t *at);
 
 typedef struct {
-    int64_t *dims, *at; /* at: beside Program.lives */
+    const int64_t *dims, *at; /* at: where each buffer lies when the step begins, beside Program.lives */
     int64_t arena_bytes, live_bytes;
+    const Recompute *recompute; /* NULL: no point acts */
+    int recomputed;             /* launches that run again */
+    int64_t recomputed_flops, recomputed_moved;
+    const int64_t *unit_peak; /* by unit: most alive while it runs, and while what it needs runs again; NULL where there are no units */
 } Plan;
 typedef struct Planner Planner;
 enum { PLANNER_OK = 0, PLANNER_NO_MEMORY = 1, PLANNER_TOO_LARGE = 2 };
@@ -32,9 +37,13 @@ enum { PLANNER_OK = 0, PLANNER_NO_MEMORY = 1, PLANNER_TOO_LARGE = 2 };
 bool planner_sound(const Program *program, const int64_t *dims, int n_dims);
 Planner *planner_create(int n_dims);
 void planner_destroy(Planner *planner);
-/* Plans for these dims, or finds the plan made earlier; it stays valid until the next call.  PLANNER_TOO_LARGE: a size passes 2^50
- * bytes. */
-int planner_find(Planner *planner, const Program *program, const int64_t *dims, const Plan **plan);
+/* The fastest plan for these dims whose arena is at most `room` bytes; where none is, the one with the least arena.  Plans are made
+ * once for each dims; the pointer stays valid until the next call.  PLANNER_TOO_LARGE: a size passes 2^50 bytes. */
+int planner_find_within(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan);
+int planner_find(Planner *planner, const Program *program, const int64_t *dims,
+                 const Plan **plan); /* whatever it takes: no point acts */
+/* The least arena of all plans for these dims. */
+int planner_least(Planner *planner, const Program *program, const int64_t *dims, int64_t *arena_bytes);
 #ifdef __cplusplus
 }
 #endif

@@ -18,6 +18,25 @@ template <class T> static inline T *state(const Step *s, int i)
     return (T *)s->states[i];
 }
 
+/* Whether the plan gives up a buffer at this point. */
+static inline bool evicted(const Step *s, int point)
+{
+    return s->recompute && s->recompute->acts[point];
+}
+/* Brings a buffer back: what it takes runs again, and it lies somewhere else. */
+template <class T> static inline T *regenerate(Step *s, int point, int b)
+{
+    const Recompute *r = s->recompute;
+    for (int i = r->first[point]; i < r->first[point + 1]; i++) {
+        const Action a = r->actions[i];
+        if (a.unit >= 0)
+            s->program->replay(s, a.unit);
+        else
+            s->at[a.buffer] = a.at;
+    }
+    return buffer<T>(s, b);
+}
+
 /* Copies, in order with the launches.  To and from the host they wait until the bytes are there. */
 enum CopyKind { COPY_DEVICE, COPY_TO_HOST, COPY_FROM_HOST };
 static inline void copy_bytes(Step *s, void *to, const void *from, int64_t bytes, CopyKind kind)

@@ -44,7 +44,7 @@ static const Row rows[] = {
     {"Memory", "memory-limit", "SIZE", "never passed: bytes, or 30G = 30GiB (2^30), 30GB (10^9); also K, M, T", T | R, BYTES,
      AT(memory_limit), NULL},
     {"Memory", "row-blocks", "N", "1: so far rows run in one block only", T, COUNT, AT(row_blocks), NULL},
-    {"Memory", "recompute", "auto|off", "so far nothing is recomputed, either way", T, CHOICE, AT(recompute), "auto|off"},
+    {"Memory", "recompute", "auto|off", "off: never give up a buffer and make it again to stay within --memory-limit", T, CHOICE, AT(recompute), "auto|off"},
     {"Memory", "offload", "auto|off", "so far nothing is offloaded, either way", T, CHOICE, AT(offload), "auto|off"},
     {"Memory", "plan", NULL,
      "print the memory plan for --dim NAME=N ...; runs nothing, needs no weights or data; exit 0 even if infeasible", T, FLAG,

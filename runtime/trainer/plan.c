@@ -12,7 +12,9 @@ typedef struct {
     const Program *program;
     int64_t *dims;
     bool *given;
-    int64_t state, arena, live, peak, moved, least, flops;
+    Planner *planner;
+    const Plan *plan;
+    int64_t state, peak, minimum, moved, least, flops;
     bool feasible;
 } Figures;
 
@@ -36,26 +38,78 @@ static int settle(const Model *m, Figures *f, Fault *fault)
 
 static int compute(const Model *m, const Options *o, Figures *f, Fault *fault)
 {
-    Planner *planner = planner_create(m->n_dims);
-    const Plan *plan = NULL;
-    int error = planner ? planner_find(planner, f->program, f->dims, &plan) : PLANNER_NO_MEMORY;
-    if (!error) {
-        f->state = state_bytes(m, f->program == m->train);
-        f->arena = plan->arena_bytes;
-        f->live = plan->live_bytes;
-        f->peak = f->state + f->arena;
-        f->feasible = !o->memory_limit || f->peak <= o->memory_limit;
-        if (f->program->traffic) f->program->traffic(f->dims, &f->moved, &f->least, &f->flops);
-    }
-    planner_destroy(planner);
+    f->planner = planner_create(m->n_dims);
+    f->state = state_bytes(m, f->program == m->train);
+    int64_t room = o->memory_limit && o->recompute != 1 ? o->memory_limit - f->state : INT64_MAX;
+    int error = f->planner ? planner_find_within(f->planner, f->program, f->dims, room, &f->plan) : PLANNER_NO_MEMORY;
+    if (!error && o->recompute != 1) error = planner_least(f->planner, f->program, f->dims, &f->minimum);
     if (error == PLANNER_TOO_LARGE) return fault_set(fault, STATUS_BUDGET, "no memory would do: buffers of more than 2^50 bytes");
-    return error ? fault_memory(fault) : 0;
+    if (error) return fault_memory(fault);
+    if (o->recompute == 1) f->minimum = f->plan->arena_bytes;
+    f->minimum += f->state;
+    f->peak = f->state + f->plan->arena_bytes;
+    f->feasible = !o->memory_limit || f->peak <= o->memory_limit;
+    if (f->program->traffic) f->program->traffic(f->dims, &f->moved, &f->least, &f->flops);
+    f->moved += f->plan->recomputed_moved;
+    return 0;
+}
+
+static double recompute_share(const Figures *f)
+{
+    return f->flops > 0 ? (double)f->plan->recomputed_flops / (double)f->flops : 0;
 }
 
 static void line(const char *name, int64_t bytes)
 {
     char text[32];
     printf("  %-22s %16" PRId64 "  %s\n", name, bytes, bytes_text(bytes, text, sizeof text));
+}
+
+/* The points that act between two launches. */
+static void print_points(const Figures *f, const PointCost *costs, int first, int last)
+{
+    const Program *p = f->program;
+    for (int k = 0; f->plan->recompute && k < p->n_points; k++) {
+        const Point *point = &p->points[k];
+        if (!f->plan->recompute->acts[k]) continue;
+        char text[32];
+        if (point->gone >= first && point->gone <= last)
+            printf("        launch %4d  EVICT %d       %s: %s\n", point->gone, k, p->lives[point->buffer].name,
+                   bytes_text(costs[k].bytes, text, sizeof text));
+        if (point->back >= first && point->back <= last)
+            printf("        launch %4d  REGENERATE %d  %s by %s\n", point->back, k, p->lives[point->buffer].name, point->recipe);
+    }
+}
+
+/* Some rows of launches: how much is alive, and what goes and comes back. */
+static void print_timeline(const Figures *f)
+{
+    enum { ROWS = 24, WIDTH = 48 };
+    const Program *p = f->program;
+    PointCost *costs = calloc((size_t)p->n_points + 1, sizeof *costs);
+    if (!f->plan->unit_peak || !costs) {
+        free(costs);
+        return;
+    }
+    if (p->point_costs) p->point_costs(f->dims, costs);
+    int64_t most = 1;
+    for (int u = 0; u < p->n_units; u++)
+        if (f->plan->unit_peak[u] > most) most = f->plan->unit_peak[u];
+    printf("alive, by launch\n");
+    for (int row = 0, u = 0; row < ROWS && u < p->n_units; row++) {
+        int end = (row + 1) * p->n_units / ROWS, first = p->units[u].first;
+        int64_t here = 0;
+        char text[32], bar[WIDTH + 1];
+        if (end <= u) continue;
+        for (; u < end; u++)
+            if (f->plan->unit_peak[u] > here) here = f->plan->unit_peak[u];
+        int length = (int)((double)here / (double)most * WIDTH);
+        memset(bar, '#', (size_t)length);
+        bar[length] = 0;
+        printf("  %4d..%-4d %12s  %s\n", first, p->units[u - 1].last, bytes_text(here, text, sizeof text), bar);
+        print_points(f, costs, first, p->units[u - 1].last);
+    }
+    free(costs);
 }
 
 static void print_text(const Model *m, const Options *o, const Figures *f)
@@ -68,12 +122,27 @@ static void print_text(const Model *m, const Options *o, const Figures *f)
                                  : " (its likely value)");
     line("peak", f->peak);
     line("weights and optimizer", f->state);
-    line("arena", f->arena);
-    line("most alive at once", f->live);
-    printf("  %d buffers, %d launches\n", f->program->n_buffers, f->program->n_launches);
+    line("arena", f->plan->arena_bytes);
+    line("most alive at once", f->plan->live_bytes);
+    line("the least that would do", f->minimum);
+    printf("  %d buffers, %d launches, %d run again: %.3g of the operations\n", f->program->n_buffers, f->program->n_launches,
+           f->plan->recomputed, recompute_share(f));
     line("moved in a step", f->moved);
     line("least that must move", f->least);
     if (o->memory_limit) printf("  %s in --memory-limit %" PRId64 "\n", f->feasible ? "fits" : "does not fit", o->memory_limit);
+    print_timeline(f);
+}
+
+static void print_evicted(const Figures *f)
+{
+    const Program *p = f->program;
+    const char *separator = "";
+    for (int k = 0; f->plan->recompute && k < p->n_points; k++) {
+        if (!f->plan->recompute->acts[k]) continue;
+        printf("%s", separator);
+        json_string(stdout, p->lives[p->points[k].buffer].name);
+        separator = ",";
+    }
 }
 
 static void print_json(const Model *m, const Figures *f)
@@ -82,10 +151,12 @@ static void print_json(const Model *m, const Figures *f)
     json_dims(stdout, m, f->dims);
     printf(",\"feasible\":%s,\"peak_bytes\":%" PRId64 ",\"arena_bytes\":%" PRId64 ",\"live_bytes\":%" PRId64
            ",\"state_bytes\":%" PRId64,
-           f->feasible ? "true" : "false", f->peak, f->arena, f->live, f->state);
-    printf(",\"minimum_bytes\":%" PRId64 ",\"recompute_share\":0.0,\"offload_bytes\":0,\"blocks\":1,\"kernels\":%d", f->peak,
-           f->program->n_launches);
-    printf(",\"bytes_moved\":%" PRId64 ",\"least_bytes_moved\":%" PRId64 ",\"evicted\":[]}\n", f->moved, f->least);
+           f->feasible ? "true" : "false", f->peak, f->plan->arena_bytes, f->plan->live_bytes, f->state);
+    printf(",\"minimum_bytes\":%" PRId64 ",\"recompute_share\":%.9g,\"offload_bytes\":0,\"blocks\":1,\"kernels\":%d", f->minimum,
+           recompute_share(f), f->program->n_launches + f->plan->recomputed);
+    printf(",\"bytes_moved\":%" PRId64 ",\"least_bytes_moved\":%" PRId64 ",\"evicted\":[", f->moved, f->least);
+    print_evicted(f);
+    fputs("]}\n", stdout);
 }
 
 int plan_program(const Model *m, const Options *options, Fault *fault)
@@ -101,6 +172,7 @@ int plan_program(const Model *m, const Options *options, Fault *fault)
         print_json(m, &f);
     else if (!status)
         print_text(m, options, &f);
+    planner_destroy(f.planner);
     free(f.dims);
     free(f.given);
     return status;

@@ -77,6 +77,7 @@ void session_close(Session *session)
     free(session->hypers);
     free(session->dims);
     free(session->late);
+    free(session->at);
     free(session->arrived);
     free(session);
 }
@@ -139,9 +140,17 @@ void settle_dims(const Model *m, Arrived *scratch, int64_t *dims)
 }
 
 /* ---- memory ---- */
-static int find_plan(Session *s, const Program *program, const int64_t *dims, const Plan **plan, Fault *fault)
+/* Bytes that an arena may take. */
+static int64_t room_for_arena(const Session *s)
 {
-    int error = planner_find(s->planner, program, dims, plan);
+    int64_t limit = s->options.memory_limit;
+    return limit ? limit - device_overhead_bytes(s->device) - s->state_bytes : INT64_MAX;
+}
+
+static int find_plan(Session *s, const Program *program, const int64_t *dims, int64_t room, const Plan **plan, Fault *fault)
+{
+    int error = s->options.recompute_off ? planner_find(s->planner, program, dims, plan)
+                                         : planner_find_within(s->planner, program, dims, room, plan);
     if (error == PLANNER_NO_MEMORY) return fault_memory(fault);
     if (error == PLANNER_TOO_LARGE) {
         fault_set(fault, STATUS_BUDGET, "no memory would do: buffers of more than 2^50 bytes at");
@@ -155,7 +164,7 @@ static int find_plan(Session *s, const Program *program, const int64_t *dims, co
 int session_peak(Session *session, const Program *program, const int64_t *dims, int64_t *peak, Fault *fault)
 {
     const Plan *plan;
-    int status = find_plan(session, program, dims, &plan, fault);
+    int status = find_plan(session, program, dims, room_for_arena(session), &plan, fault);
     if (!status) *peak = session->state_bytes + plan->arena_bytes;
     return status;
 }
@@ -183,21 +192,50 @@ int session_no_room(const Session *session, int64_t least, const char *what, Fau
     return STATUS_BUDGET;
 }
 
-/* The arena is one allocation; a larger one replaces it, the old one released first. */
-static int ensure_arena(Session *s, const Plan *plan, Fault *fault)
+/* The arena is one allocation; a larger one replaces it, the old one released first.  DEVICE_OUT_OF_MEMORY where the device has no
+ * room. */
+static int grow_arena(Session *s, int64_t bytes)
 {
-    int64_t peak = s->state_bytes + plan->arena_bytes;
-    if (!session_fits(s, peak)) return session_no_room(s, peak, "a step", fault);
-    if (plan->arena_bytes <= s->arena_bytes) return 0;
+    if (bytes <= s->arena_bytes) return 0;
     device_release(s->device, s->arena);
     s->arena = NULL;
     s->arena_bytes = 0;
     void *at;
-    int error = device_allocate(s->device, (size_t)plan->arena_bytes, &at);
-    if (error == DEVICE_OUT_OF_MEMORY) return session_no_room(s, peak, "a step", fault);
-    if (error) return device_fault(error, "allocating the arena", fault);
+    int error = device_allocate(s->device, (size_t)bytes, &at);
+    if (error) return error;
     s->arena = at;
-    s->arena_bytes = plan->arena_bytes;
+    s->arena_bytes = bytes;
+    return 0;
+}
+
+/* Without a limit the device's memory is the limit, found out by asking for more. */
+static int plan_step(Session *s, const Program *program, Fault *fault)
+{
+    int64_t room = room_for_arena(s);
+    for (int tries = 0;; tries++) {
+        int status = find_plan(s, program, s->dims, room, &s->plan, fault);
+        if (status) return status;
+        int64_t peak = s->state_bytes + s->plan->arena_bytes;
+        if (!session_fits(s, peak)) return session_no_room(s, peak, "a step", fault);
+        int error = grow_arena(s, s->plan->arena_bytes);
+        if (error != DEVICE_OUT_OF_MEMORY) return device_fault(error, "allocating the arena", fault);
+        if (tries || s->options.memory_limit) return session_no_room(s, peak, "a step", fault);
+        room = device_free_bytes(s->device);
+        if (room >= s->plan->arena_bytes) return session_no_room(s, peak, "a step", fault);
+    }
+}
+
+/* Points change where buffers lie: the step gets a copy. */
+static int place_buffers(Session *s, const Program *program, Fault *fault)
+{
+    if (program->n_buffers > s->at_room) {
+        free(s->at);
+        s->at_room = 0;
+        s->at = malloc((size_t)program->n_buffers * sizeof *s->at);
+        if (!s->at) return fault_memory(fault);
+        s->at_room = program->n_buffers;
+    }
+    if (program->n_buffers) memcpy(s->at, s->plan->at, (size_t)program->n_buffers * sizeof *s->at);
     return 0;
 }
 
@@ -269,7 +307,7 @@ static int upload(Session *s, const Program *program, const Batch *batch, Fault 
         int buffer = program->input_buffer[i];
         if (buffer < 0) continue;
         if (!input->present) return fault_set(fault, STATUS_USER, "the batch lacks \"%s\"", s->model->inputs[i].name);
-        int error = device_upload(s->device, s->arena + s->plan->at[buffer], input->data, input->bytes);
+        int error = device_upload(s->device, s->arena + s->at[buffer], input->data, input->bytes);
         if (error) return device_fault(error, "copying the batch to the device", fault);
     }
     return 0;
@@ -279,8 +317,7 @@ static int run_program(Session *s, const Program *program, int64_t number, StepR
 {
     memcpy(s->late, s->dims, (size_t)s->model->n_dims * sizeof *s->dims);
     set_derived_hypers(s);
-    Step step = {
-        .dims = s->dims, .late = s->late, .arena = s->arena, .at = s->plan->at, .weights = s->weights, .states = s->states};
+    Step step = {.dims = s->dims, .late = s->late, .arena = s->arena, .at = s->at, .weights = s->weights, .states = s->states};
     step.hypers = s->hypers;
     step.seed = s->options.seed;
     step.number = number;
@@ -288,6 +325,8 @@ static int run_program(Session *s, const Program *program, int64_t number, StepR
     step.blas = device_blas(s->device);
     step.device = s->device;
     step.gradients = s->gradients;
+    step.recompute = s->plan->recompute;
+    step.program = program;
     int error = program->run(&step), finished = device_finish(s->device);
     if (!error) error = step.error ? step.error : finished;
     if (error == STEP_NOT_FINITE) {
@@ -311,10 +350,11 @@ int session_run(Session *session, const Program *program, const Batch *batch, St
     stand_in_for_absent(s->model, batch, s->dims, s->arrived);
     int status = 0;
     if (!rank_breaks(s, batch, result) && !guards_break(s, batch, result)) {
-        status = find_plan(s, program, s->dims, &s->plan, fault);
-        if (!status) status = ensure_arena(s, s->plan, fault);
+        status = plan_step(s, program, fault);
+        if (!status) status = place_buffers(s, program, fault);
         if (!status) {
             result->peak_bytes = s->state_bytes + s->plan->arena_bytes;
+            result->recomputed = s->plan->recomputed;
             if (result->peak_bytes > s->peak_bytes) s->peak_bytes = result->peak_bytes;
             status = upload(s, program, batch, fault);
         }
@@ -336,6 +376,6 @@ int64_t session_output_bytes(const Session *session, const Program *program, int
 int session_output(const Session *session, const Program *program, int output, void *to, size_t size, Fault *fault)
 {
     int buffer = program->output_buffer[output];
-    const char *from = session->arena + session->plan->at[buffer];
+    const char *from = session->arena + session->at[buffer];
     return device_fault(device_download(session->device, to, from, size), "copying an output from the device", fault);
 }

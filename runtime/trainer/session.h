@@ -20,6 +20,7 @@ typedef struct {
     int64_t memory_limit; /* bytes: state, arena and the device's overhead together; 0: none */
     uint64_t seed;        /* of weights made by rule and of random numbers in the step */
     bool training;        /* keep the optimizer's states */
+    bool recompute_off;   /* never give up a buffer and make it again */
     bool plan_again;      /* a broken range guard only asks for a plan at the new dims */
 } SessionOptions;
 
@@ -38,6 +39,8 @@ typedef struct Session {
     int64_t arena_bytes;  /* allocated now */
     int64_t peak_bytes;   /* the largest of any step so far */
     const Plan *plan;     /* of the last run */
+    int64_t *at;          /* where buffers lie: the plan's, and what its points changed */
+    int at_room;
     int64_t *dims, *late; /* of the last run */
     Arrived *arrived;
     int64_t updates;  /* steps that changed weights */
@@ -52,6 +55,7 @@ typedef struct {
     double loss;
     double seconds;     /* batch in memory to weights updated */
     int64_t peak_bytes; /* of this step's plan: state and arena */
+    int recomputed;     /* launches that ran again */
 } StepResult;
 
 int session_open(Session **session, const Model *m, const SessionOptions *options, Fault *fault);
@@ -69,7 +73,7 @@ void session_drop_gradients(Session *session);
 bool session_has_hyper(const Model *m, const char *name);
 void session_set_hyper(Session *session, const char *name, double value); /* one that the model has */
 
-/* Bytes that a step at these dims takes: state and arena. */
+/* Bytes that a step at these dims takes within the memory limit: state and arena.  Where no plan fits: the least that would do. */
 int session_peak(Session *session, const Program *program, const int64_t *dims, int64_t *peak, Fault *fault);
 /* The fault of a budget that is too small: says what would do, least being a peak. */
 int session_no_room(const Session *session, int64_t least, const char *what, Fault *fault);

@@ -84,6 +84,7 @@ static int open_session(Training *t)
     SessionOptions wanted = {.memory_limit = o->memory_limit,
                              .seed = (uint64_t)t->place.seed,
                              .training = true,
+                             .recompute_off = o->recompute == 1,
                              .plan_again = o->on_anomaly == ANOMALY_HEAL};
     int status = session_open(&t->session, t->model, &wanted, t->fault);
     if (status) return status;

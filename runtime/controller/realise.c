@@ -1,0 +1,262 @@
+/* Gives a plan's segments offsets, and lists what its points have to do.  Needs: a simulation.  Breaks: nothing. */
+#include "realise.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    Simulation *s;
+    Interval *intervals; /* segments, then temporaries of each execution */
+    int n_intervals;
+    int *ticks;    /* by execution: its first launch, replays counted */
+    int *temps_at; /* by execution: its first temporary among the intervals */
+} Timeline;
+
+static const Unit *unit_of(const Timeline *t, int execution)
+{
+    return &t->s->flow->program->units[t->s->execution[execution]];
+}
+
+/* Launches of a unit are told apart where a buffer's life begins or ends in it. */
+static int tick(const Timeline *t, int execution, int launch, bool last)
+{
+    const Unit *unit = unit_of(t, execution);
+    bool within = launch >= unit->first && launch <= unit->last;
+    return t->ticks[execution] + (within ? launch - unit->first : last ? unit->last - unit->first : 0);
+}
+
+static void add_segments(Timeline *t)
+{
+    const Simulation *s = t->s;
+    for (int i = 0; i < s->n_segments; i++) {
+        const Segment *g = &s->segments[i];
+        const Life *life = &s->flow->program->lives[s->flow->buffer[g->version]];
+        int first = s->opened_at[i] < 0 ? 0 : tick(t, g->first, life->first, false), last = tick(t, g->last, life->last, true);
+        t->intervals[t->n_intervals++] = (Interval){first, last < first ? first : last, s->sizes->bytes[g->version]};
+    }
+}
+
+static void add_temporaries(Timeline *t, const int64_t *buffer_bytes)
+{
+    const Flow *f = t->s->flow;
+    for (int e = 0; e < t->s->n_executions; e++) {
+        int u = t->s->execution[e], first = f->program->units[u].first;
+        t->temps_at[e] = t->n_intervals;
+        for (int i = f->temp_at[u]; i < f->temp_at[u + 1]; i++) {
+            const Life *life = &f->program->lives[f->temp[i]];
+            int begin = t->ticks[e] + life->first - first;
+            t->intervals[t->n_intervals++] = (Interval){begin, begin + life->last - life->first, buffer_bytes[f->temp[i]]};
+        }
+    }
+}
+
+static void timeline_close(Timeline *t)
+{
+    free(t->intervals);
+    free(t->ticks);
+}
+
+static bool timeline_open(Timeline *t, Simulation *s, const uint8_t *modes)
+{
+    memset(t, 0, sizeof *t);
+    t->s = s;
+    if (!simulate(s, modes, INFINITY)) return false;
+    int n = s->n_segments, now = 0;
+    for (int e = 0; e < s->n_executions; e++) n += s->flow->temp_at[s->execution[e] + 1] - s->flow->temp_at[s->execution[e]];
+    t->intervals = malloc(((size_t)n + 1) * sizeof *t->intervals);
+    t->ticks = malloc(2 * ((size_t)s->n_executions + 1) * sizeof *t->ticks);
+    if (!t->intervals || !t->ticks) {
+        timeline_close(t);
+        return false;
+    }
+    t->temps_at = t->ticks + s->n_executions + 1;
+    for (int e = 0; e < s->n_executions; e++) {
+        t->ticks[e] = now;
+        now += unit_of(t, e)->last - unit_of(t, e)->first + 1;
+    }
+    add_segments(t);
+    add_temporaries(t, s->sizes->buffer_bytes);
+    return true;
+}
+
+int64_t realise_live_peak(Simulation *s, const uint8_t *modes)
+{
+    Timeline t;
+    if (!timeline_open(&t, s, modes)) return -1;
+    int64_t peak = planner_live_peak(t.intervals, t.n_intervals);
+    timeline_close(&t);
+    return peak;
+}
+
+/* ---- actions ---- */
+typedef struct {
+    Plan plan;
+    Recompute recompute;
+} Realised;
+
+typedef struct {
+    const Timeline *t;
+    const int64_t *offsets; /* by interval */
+    int *segment_first;     /* by execution: the first segment that it opened; segments are in that order */
+    uint8_t *acts;
+    int *first;
+    Action *actions;
+    int n_actions;
+} Writer;
+
+static void put(Writer *w, Action a)
+{
+    w->actions[w->n_actions++] = a;
+}
+
+/* Places for what the execution makes and uses, then the unit itself. */
+static void put_execution(Writer *w, int e, Plan *plan)
+{
+    const Simulation *s = w->t->s;
+    const Flow *f = s->flow;
+    int u = s->execution[e];
+    for (int i = w->segment_first[e]; i < w->segment_first[e + 1]; i++)
+        put(w, (Action){f->buffer[s->segments[i].version], -1, w->offsets[i]});
+    for (int i = f->temp_at[u]; i < f->temp_at[u + 1]; i++)
+        put(w, (Action){f->temp[i], -1, w->offsets[w->t->temps_at[e] + i - f->temp_at[u]]});
+    put(w, (Action){-1, u, 0});
+    plan->recomputed += f->program->units[u].last - f->program->units[u].first + 1;
+    plan->recomputed_flops += s->sizes->flops[u];
+    plan->recomputed_moved += s->sizes->moved[u];
+}
+
+/* What runs before unit k hangs on the first point that acts there. */
+static void put_points(Writer *w, const int *gap_of_point, int *stage_first, Plan *plan)
+{
+    const Simulation *s = w->t->s;
+    const Flow *f = s->flow;
+    for (int k = 0; k < f->program->n_points; k++) {
+        w->first[k] = w->n_actions;
+        if (gap_of_point[k] < 0 || !s->evicted[gap_of_point[k]]) continue;
+        int u = flow_gap_end(f, gap_of_point[k]), e = stage_first[u];
+        w->acts[k] = 1;
+        stage_first[u] = s->n_executions;
+        for (; e < s->n_executions && s->stage[e] == u && s->execution[e] != u; e++) put_execution(w, e, plan);
+    }
+    w->first[f->program->n_points] = w->n_actions;
+}
+
+static void put_initial(const Timeline *t, const int64_t *offsets, int64_t *at)
+{
+    const Simulation *s = t->s;
+    const Flow *f = s->flow;
+    for (int i = 0; i < s->n_segments; i++) {
+        int e = s->opened_at[i];
+        if (e < 0 || s->execution[e] == s->stage[e]) at[f->buffer[s->segments[i].version]] = offsets[i];
+    }
+    for (int e = 0; e < s->n_executions; e++) {
+        int u = s->execution[e];
+        if (u != s->stage[e]) continue;
+        for (int i = f->temp_at[u]; i < f->temp_at[u + 1]; i++) at[f->temp[i]] = offsets[t->temps_at[e] + i - f->temp_at[u]];
+    }
+}
+
+static void index_executions(const Simulation *s, int *segment_first, int *stage_first)
+{
+    int segment = 0;
+    for (int u = 0; u < s->flow->n_units; u++) stage_first[u] = s->n_executions;
+    while (segment < s->n_segments && s->opened_at[segment] < 0) segment++;
+    for (int e = 0; e < s->n_executions; e++) {
+        segment_first[e] = segment;
+        while (segment < s->n_segments && s->opened_at[segment] == e) segment++;
+        if (s->execution[e] != s->stage[e] && stage_first[s->stage[e]] == s->n_executions) stage_first[s->stage[e]] = e;
+    }
+    segment_first[s->n_executions] = segment;
+}
+
+static Plan *write_plan(const Timeline *t, const int64_t *offsets)
+{
+    const Simulation *s = t->s;
+    const Flow *f = s->flow;
+    const Program *p = f->program;
+    size_t points = (size_t)p->n_points, buffers = (size_t)p->n_buffers;
+    size_t n_actions = (size_t)t->n_intervals + (size_t)s->n_executions + 1,
+           ints = (size_t)s->n_executions + 1 + (size_t)f->n_units;
+    Realised *r = calloc(1, sizeof *r + (buffers + 1 + (size_t)f->n_units) * sizeof(int64_t) + n_actions * sizeof(Action) + (points + 1) * sizeof(int) +
+                                points + 1);
+    int *scratch = malloc((ints + points + 1) * sizeof *scratch);
+    if (!r || !scratch) {
+        free(r);
+        free(scratch);
+        return NULL;
+    }
+    int64_t *at = (int64_t *)(r + 1);
+    Writer w = {.t = t, .offsets = offsets, .segment_first = scratch};
+    int64_t *unit_peak = at + buffers + 1;
+    w.actions = (Action *)(unit_peak + f->n_units);
+    memcpy(unit_peak, s->unit_peak, (size_t)f->n_units * sizeof *unit_peak);
+    r->plan.unit_peak = unit_peak;
+    w.first = (int *)(w.actions + n_actions);
+    w.acts = (uint8_t *)(w.first + points + 1);
+    int *stage_first = scratch + s->n_executions + 1, *gap_of_point = stage_first + f->n_units;
+    index_executions(s, w.segment_first, stage_first);
+    for (size_t k = 0; k < points; k++) gap_of_point[k] = -1;
+    for (int g = 0; g < f->n_gaps; g++)
+        if (f->gap_point[g] >= 0) gap_of_point[f->gap_point[g]] = g;
+    put_initial(t, offsets, at);
+    put_points(&w, gap_of_point, stage_first, &r->plan);
+    r->recompute = (Recompute){w.acts, w.first, w.actions};
+    r->plan.at = at;
+    bool acts = false;
+    for (size_t k = 0; k < points; k++) acts |= w.acts[k];
+    r->plan.recompute = acts ? &r->recompute : NULL;
+    free(scratch);
+    return &r->plan;
+}
+
+Plan *realise_modes(Simulation *s, const uint8_t *modes)
+{
+    Timeline t;
+    Plan *plan = NULL;
+    if (!timeline_open(&t, s, modes)) return NULL;
+    int64_t *offsets = malloc(((size_t)t.n_intervals + 1) * sizeof *offsets);
+    int64_t arena = offsets ? planner_offsets(t.intervals, t.n_intervals, offsets) : -1;
+    int64_t live = planner_live_peak(t.intervals, t.n_intervals);
+    if (arena >= 0 && live >= 0) plan = write_plan(&t, offsets);
+    if (plan) plan->arena_bytes = arena, plan->live_bytes = live;
+    free(offsets);
+    timeline_close(&t);
+    return plan;
+}
+
+/* ---- by lives ---- */
+/* As the step needs them: inputs are uploaded before the first launch, outputs are read after the last. */
+static void intervals_of(const Program *program, const int64_t *bytes, Interval *out)
+{
+    for (int i = 0; i < program->n_buffers; i++) out[i] = (Interval){program->lives[i].first, program->lives[i].last, bytes[i]};
+    for (int i = 0; i < program->n_inputs; i++)
+        if (program->input_buffer[i] >= 0) out[program->input_buffer[i]].first = 0;
+    for (int i = 0; i < program->n_outputs; i++)
+        if (program->output_buffer[i] >= 0) {
+            Interval *output = &out[program->output_buffer[i]];
+            if (output->last < program->n_launches) output->last = program->n_launches;
+        }
+    for (int i = 0; i < program->n_buffers; i++) {
+        if (out[i].first < 0) out[i].first = 0;
+        if (out[i].last < out[i].first) out[i].last = out[i].first;
+    }
+}
+
+Plan *realise_lives(const Program *program, const int64_t *buffer_bytes)
+{
+    size_t n = (size_t)program->n_buffers;
+    Interval *intervals = malloc((n + 1) * sizeof *intervals);
+    Realised *r = calloc(1, sizeof *r + (n + 1) * sizeof(int64_t));
+    if (intervals && r) {
+        int64_t *at = (int64_t *)(r + 1);
+        intervals_of(program, buffer_bytes, intervals);
+        r->plan.at = at;
+        r->plan.live_bytes = planner_live_peak(intervals, program->n_buffers);
+        r->plan.arena_bytes = planner_offsets(intervals, program->n_buffers, at);
+    }
+    bool right = intervals && r && r->plan.live_bytes >= 0 && r->plan.arena_bytes >= 0;
+    free(intervals);
+    if (right) return &r->plan;
+    free(r);
+    return NULL;
+}

@@ -1,0 +1,12 @@
+/* From a rung of the ladder to what a step needs: offsets, and actions at the points. */
+#ifndef REALISE_H
+#define REALISE_H
+#include "flow.h"
+#include "planner.h"
+
+/* All in one allocation, freed with free(); NULL without memory. */
+Plan *realise_modes(Simulation *s, const uint8_t *modes);                 /* a plan over a Flow */
+Plan *realise_lives(const Program *program, const int64_t *buffer_bytes); /* a program without units: by lives alone */
+/* Most bytes alive at once under the plan, launch by launch; -1 without memory. */
+int64_t realise_live_peak(Simulation *s, const uint8_t *modes);
+#endif
