@@ -157,24 +157,40 @@ static const OutputInfo tiny_evaluate_outputs[] = {{"loss", F32, 0, tiny_shape_s
 static const int tiny_evaluate_output_buffers[] = {TINY_LOSS, TINY_CORRECT, TINY_COUNTED};
 static const OutputInfo tiny_infer_outputs[] = {{"y", F32, 1, tiny_shape_batch, "batch"}};
 static const int tiny_infer_output_buffers[] = {TINY_Y};
-static const Program tiny_train_program = {"train", TINY_BUFFERS, tiny_lives, tiny_bytes,   3,         tiny_input_buffers, 0,
-                                           NULL,    NULL,         5,          tiny_traffic, tiny_train};
-static const Program tiny_evaluate_program = {"evaluate",
-                                              TINY_EVALUATE_BUFFERS,
-                                              tiny_evaluate_lives,
-                                              tiny_evaluate_bytes,
-                                              3,
-                                              tiny_input_buffers,
-                                              3,
-                                              tiny_evaluate_outputs,
-                                              tiny_evaluate_output_buffers,
-                                              5,
-                                              tiny_traffic,
-                                              tiny_evaluate_step};
+static const Program tiny_train_program = {.name = "train",
+                                           .n_buffers = TINY_BUFFERS,
+                                           .lives = tiny_lives,
+                                           .bytes = tiny_bytes,
+                                           .n_inputs = 3,
+                                           .input_buffer = tiny_input_buffers,
+                                           .n_launches = 5,
+                                           .traffic = tiny_traffic,
+                                           .run = tiny_train};
+static const Program tiny_evaluate_program = {.name = "evaluate",
+                                              .n_buffers = TINY_EVALUATE_BUFFERS,
+                                              .lives = tiny_evaluate_lives,
+                                              .bytes = tiny_evaluate_bytes,
+                                              .n_inputs = 3,
+                                              .input_buffer = tiny_input_buffers,
+                                              .n_outputs = 3,
+                                              .outputs = tiny_evaluate_outputs,
+                                              .output_buffer = tiny_evaluate_output_buffers,
+                                              .n_launches = 5,
+                                              .traffic = tiny_traffic,
+                                              .run = tiny_evaluate_step};
 static const int tiny_infer_buffers[] = {TINY_X, TINY_CODE, -1};
-static const Program tiny_infer_program = {
-    "infer", TINY_BUFFERS, tiny_lives, tiny_bytes, 3, tiny_infer_buffers, 1, tiny_infer_outputs, tiny_infer_output_buffers,
-    5,       tiny_traffic, tiny_infer};
+static const Program tiny_infer_program = {.name = "infer",
+                                           .n_buffers = TINY_BUFFERS,
+                                           .lives = tiny_lives,
+                                           .bytes = tiny_bytes,
+                                           .n_inputs = 3,
+                                           .input_buffer = tiny_infer_buffers,
+                                           .n_outputs = 1,
+                                           .outputs = tiny_infer_outputs,
+                                           .output_buffer = tiny_infer_output_buffers,
+                                           .n_launches = 5,
+                                           .traffic = tiny_traffic,
+                                           .run = tiny_infer};
 
 static const Model tiny = {
     .name = "tiny",
