@@ -70,12 +70,22 @@ static Value *power_of_two(Graph *g, Value *x, bool saturate, const char *round_
     return b_select(g, no_number, b_like(g, x, NAN), whole);
 }
 
+/* Where a program trains, the same numbers with the gradient of x, as a Cast between floats has it: x + (rounded - x), exact for
+ * numbers so close, of which the difference, seen through its bits, has no gradient. */
+static Value *straight_through(Import *im, Value *x, Value *rounded)
+{
+    Graph *g = im->graph;
+    if (!im->training) return rounded;
+    Value *difference = b_bitcast(g, b_bitcast(g, b_sub(g, rounded, x), DTYPE_i32), DTYPE_f32);
+    return b_add(g, x, difference);
+}
+
 Value *short_float_rounded(Import *im, Value *x, int onnx_type, bool saturate, const char *round_mode)
 {
     Graph *g = im->graph;
     const Format *f = format_of(onnx_type);
     x = b_cast(g, x, DTYPE_f32);
-    if (!f) return power_of_two(g, x, saturate, round_mode);
+    if (!f) return straight_through(im, x, power_of_two(g, x, saturate, round_mode));
     Value *unit = scaled(g, leading_power(g, x, ldexp(1, 1 - f->bias)), ldexp(1, -f->mantissa_bits));
     Value *rounded = b_mul(g, b_unary(g, OP_round, b_div(g, x, unit)), unit);
     Value *most = b_select(g, less(g, x, b_like(g, x, 0)), b_like(g, x, -f->most), b_like(g, x, f->most)), *outside = most;
@@ -85,5 +95,5 @@ Value *short_float_rounded(Import *im, Value *x, int onnx_type, bool saturate, c
     /* A type that has no NaN gives 0 for it; one that keeps its code for NaN has no -0. */
     if (f->special == ALL_FINITE) held = b_select(g, b_unary(g, OP_is_nan, x), b_like(g, x, 0), held);
     if (f->special == ZERO_IS_NAN) held = shifted(g, held, 0);
-    return held;
+    return straight_through(im, im->training ? clamped(g, x, -f->most, f->most) : x, held);
 }

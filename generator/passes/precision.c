@@ -59,9 +59,21 @@ static bool drop_cast(Graph *g, Op *op, Value **by, void *context)
     return op->kind == OP_cast && op->in[0]->dtype == op->out[0]->dtype;
 }
 
+/* Bits stay those of a float: a bitcast between i32 and what was f32 has a cast beside it. */
+static bool keep_bits(Graph *g, Op *op, Value **by, void *context)
+{
+    (void)context;
+    if (op->kind != OP_bitcast || dtype_bytes(op->in[0]->dtype) == dtype_bytes(op->out[0]->dtype)) return false;
+    bool from_float = dtype_is_float(op->in[0]->dtype);
+    by[0] = from_float ? b_bitcast(g, b_cast(g, op->in[0], DTYPE_f32), op->out[0]->dtype)
+                       : b_cast(g, b_bitcast(g, op->in[0], DTYPE_f32), DTYPE_f64);
+    return true;
+}
+
 void pass_precision(Graph *g, const Options *options)
 {
     if (strcmp(options->precision, "fp64") != 0) return;
     widen(g);
     rewrite(g, drop_cast, NULL, true);
+    rewrite(g, keep_bits, NULL, true);
 }
