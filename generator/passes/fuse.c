@@ -5,6 +5,8 @@
  * Operations are seen from the last to the first, so an operation knows the groups of all its readers when its own is chosen:
  * - what is cheap (constants, iota, dims, their broadcasts, masks made of them) is made again inside every loop or reduction that
  * reads it;
+ * - what simple operations make of values that their later readers read anyway (a bias added, x - mean, 0.5 * x for a gradient) is
+ * made again there rather than stored;
  * - an elementwise or index operation joins the loop or reduction of its readers where each element would be computed once;
  * - a reduction over the last axes joins the group of its readers where they use it row by row, and the group becomes one that
  * works a row at a time; so do the operations between two such reductions, those on one number a row too;
@@ -13,6 +15,7 @@
  * With no_fuse only constants, iota, dims and broadcasts are folded. */
 #include "emit/emit.h"
 #include "support/diag.h"
+#include <string.h>
 
 enum { ROWS_MIN = 32, ROW_SHORT = 4096 }; /* so many rows, or rows so short, that one block a row is good */
 enum { GROUP_OPS_MAX = 48, GROUP_READS_MAX = 24, CHEAP_COST_MAX = 8, MASK_COST_MAX = 6, UNIFORM_COST_MAX = 100 };
@@ -413,12 +416,13 @@ static bool join_rows(Fuse *f, Op *op)
         d->kept = r.kept;
     } else if (!whole && r.index_class != d->per_row) {
         return false;
-    } else if (whole && !d->row) {
-        return false; /* a loop: find_home has refused */
+    } else if (whole && !d->row &&
+               (d->kind != GROUP_LOOP || !elementwise || (r.outside && !same_shape(f->g, op->out[0], d->ops.at[0]->out[0])))) {
+        return false;
     } else if (op->kind == OP_reshape && whole && r.outside) {
         return false; /* a view */
     }
-    d->kind = GROUP_ROW;
+    if (d->row) d->kind = GROUP_ROW;
     f->draft[op->id] = d;
     f->index_class[op->id] = reduces ? d->whole : whole ? d->whole : d->per_row;
     vec_push(f->g->arena, &d->ops, op);
@@ -449,12 +453,111 @@ static void join(Fuse *f, Op *op, Home home)
     if (home.stored) f->stored[op->out[0]->id] = 1;
 }
 
+/* ---- what is made again rather than stored ---- */
+enum { READERS_MAX = 8, REMADE_COST_MAX = 10 };
+
+typedef struct {
+    Draft *at[READERS_MAX];
+    int n;
+} Readers;
+
+/* The groups that read v, also through what is cheap; false where one of them can only read it from memory. */
+static bool find_readers(const Fuse *f, const Value *v, Readers *readers)
+{
+    if (f->output[v->id]) return false;
+    for (int i = 0; i < v->users.n; i++) {
+        const Op *u = v->users.at[i];
+        Draft *d = f->draft[u->id];
+        if (u->n_out != 1 || (!d && !f->cheap[u->out[0]->id])) return false;
+        const bool view = d && d->kind == GROUP_VIEW;
+        if (d && !view) {
+            if (!folds(d->kind) || strcmp(d->ops.at[0]->role, "optimizer") == 0) return false;
+            bool known = false;
+            for (int r = 0; r < readers->n; r++) known |= readers->at[r] == d;
+            if (!known && readers->n == READERS_MAX) return false;
+            if (!known) readers->at[readers->n++] = d;
+        }
+        if ((view || f->cheap[u->out[0]->id]) && !find_readers(f, u->out[0], readers)) return false;
+    }
+    return true;
+}
+
+static bool is_read_in(const Fuse *f, const Value *v, const Draft *d)
+{
+    for (int i = 0; i < v->users.n; i++) {
+        const Op *u = v->users.at[i];
+        if (f->draft[u->id] == d) return true;
+        const bool passes = u->n_out == 1 && (f->cheap[u->out[0]->id] || (f->draft[u->id] && f->draft[u->id]->kind == GROUP_VIEW));
+        if (passes && is_read_in(f, u->out[0], d)) return true;
+    }
+    return false;
+}
+
+/* Views of what is made again become index arithmetic in its readers. */
+static void fold_views(Fuse *f, const Value *v)
+{
+    for (int i = 0; i < v->users.n; i++) {
+        const Op *u = v->users.at[i];
+        Draft *d = f->draft[u->id];
+        if (!d || d->kind != GROUP_VIEW) continue;
+        d->ops.n = 0;
+        f->draft[u->id] = NULL;
+        f->cheap[u->out[0]->id] = f->cheap[v->id];
+        f->stored[u->out[0]->id] = 0;
+        fold_views(f, u->out[0]);
+    }
+}
+
+/* How many bytes an element d would have to read, that it does not read anyway, to make v again. */
+static int new_reads(const Fuse *f, const Op *op, const Value *v, const Draft *d)
+{
+    int n = 0;
+    for (int i = 0; i < op->n_in; i++) {
+        const Value *a = op->in[i];
+        if (a->origin == FROM_HYPER) continue;
+        if (a->def && f->cheap[a->id]) {
+            n += new_reads(f, a->def, v, d);
+        } else {
+            const int64_t own = expr_likely(f->g->symbols, count_of_axes(f, a, 0, a->rank));
+            const bool small = own * 8 <= expr_likely(f->g->symbols, count_of_axes(f, v, 0, v->rank));
+            n += small || is_read_in(f, a, d) ? 0 : dtype_bytes(a->dtype);
+        }
+    }
+    return n;
+}
+
+/* Storing costs a write, and a read in each group but the first; making it again costs what those have to read more. */
+static bool is_made_again(Fuse *f, const Op *op)
+{
+    const Value *v = op->out[0];
+    Readers readers = {.n = 0};
+    if (f->no_fuse || op_info(op->kind)->class != ELEMENTWISE || !simple(op->kind)) return false;
+    int cost = 2;
+    for (int i = 0; i < op->n_in; i++) cost += op->in[i]->def && f->cheap[op->in[i]->id] ? f->cheap[op->in[i]->id] - 1 : 0;
+    if (cost > REMADE_COST_MAX || !find_readers(f, v, &readers) || readers.n < 2) return false;
+    const Draft *first = readers.at[0];
+    for (int r = 1; r < readers.n; r++)
+        if (f->order[readers.at[r]->ops.at[0]->id] < f->order[first->ops.at[0]->id]) first = readers.at[r];
+    int more = 0;
+    for (int r = 0; r < readers.n; r++)
+        if (readers.at[r] != first) more += new_reads(f, op, v, readers.at[r]);
+    if (more > (readers.n - 1) * dtype_bytes(v->dtype)) return false;
+    f->cheap[v->id] = (uint8_t)cost;
+    f->stored[v->id] = 0;
+    fold_views(f, v);
+    return true;
+}
+
 static void choose(Fuse *f, Op *op)
 {
     GroupKind kind = kind_of(op);
     if (op->n_out == 1 && f->cheap[op->out[0]->id]) {
         need_operands(f, op, false);
         if (is_stored(f, op->out[0])) draft_new(f, op, GROUP_LOOP);
+        return;
+    }
+    if (op->n_out == 1 && is_made_again(f, op)) {
+        need_operands(f, op, false);
         return;
     }
     bool may_join = !f->no_fuse && (loopable(op) || (op->kind == OP_reshape && saves_memory(f, op)));
@@ -651,6 +754,7 @@ Groups *pass_fuse(Graph *g, bool no_fuse)
     groups->graph = g;
     Group **of_draft = NEW_ARRAY(g->arena, Group *, g->next_op + 1);
     for (int d = f.drafts.n - 1; d >= 0; d--) { /* drafts were begun at their last operation, from the end */
+        if (f.drafts.at[d]->ops.n == 0) continue;
         Group *group = group_of(&f, f.drafts.at[d]);
         vec_push(g->arena, &groups->list, group);
         for (int i = 0; i < f.drafts.at[d]->ops.n; i++) of_draft[f.drafts.at[d]->ops.at[i]->id] = group;
