@@ -1,5 +1,6 @@
 /* One kernel while it is written: parameters, blocks, names, index arithmetic.  See kernel.h. */
 #include "emit/kernel.h"
+#include "emit/program.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -258,10 +259,38 @@ static const char *add_param(Kernel *k, Arg arg, const char *name, const char *t
     return name;
 }
 
+static bool updates(const Kernel *k)
+{
+    return k->group->assigns.n > 0 && strcmp(main_op(k->group)->role, "optimizer") == 0;
+}
+
+/* In an optimizer's kernel operands are called what they are; letters stand for all others. */
+static const char *telling_name(Kernel *k, const Value *v)
+{
+    for (int i = 0; i < k->params.n; i++)
+        if (k->params.at[i].arg.value == v && !k->params.at[i].result) return k->params.at[i].name;
+    if (v->origin == FROM_HYPER && strcmp(v->name, "step") != 0) return c_name(k->arena, v->name);
+    if (!updates(k)) return NULL;
+    const char *point = v->origin == FROM_STATE ? strrchr(v->tensor->name, '.') : NULL;
+    return fresh_name(k, point ? c_name(k->arena, point + 1) : v->origin == FROM_WEIGHT ? "weight" : "gradient");
+}
+
+const char *param_update(Kernel *k, Value *v, int i)
+{
+    for (int p = 0; p < k->params.n; p++)
+        if (k->params.at[p].arg.value == v && k->params.at[p].result) return k->params.at[p].name;
+    const Value *target = NULL;
+    for (int a = 0; updates(k) && a < k->group->assigns.n; a++)
+        if (k->group->assigns.at[a]->in[1] == v) target = k->group->assigns.at[a]->in[0];
+    if (!target) return param_result(k, v, text_of(k, "y%d", i));
+    const char *point = target->origin == FROM_STATE ? strrchr(target->tensor->name, '.') : NULL;
+    return param_result(k, v, fresh_name(k, text_of(k, "new_%s", point ? c_name(k->arena, point + 1) : "weight")));
+}
+
 const char *param_value(Kernel *k, Value *v, bool result)
 {
     const char *type = text_of(k, result ? "%s *" : "const %s *", dtype_c(v->dtype));
-    return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, NULL, type, result);
+    return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, telling_name(k, v), type, result);
 }
 
 const char *param_result(Kernel *k, Value *v, const char *name)
@@ -271,7 +300,7 @@ const char *param_result(Kernel *k, Value *v, const char *name)
 
 const char *param_hyper(Kernel *k, Value *v)
 {
-    return add_param(k, (Arg){.kind = ARG_HYPER, .value = v}, NULL, dtype_c(v->dtype), false);
+    return add_param(k, (Arg){.kind = ARG_HYPER, .value = v}, telling_name(k, v), dtype_c(v->dtype), false);
 }
 
 const char *param_other(Kernel *k, int kind, const char *name, const char *type, Expr *expr)

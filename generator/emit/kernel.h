@@ -155,6 +155,7 @@ const char *text_of(Kernel *k, const char *format, ...) __attribute__((format(pr
 /* parameters */
 const char *param_value(Kernel *k, Value *v, bool result); /* pointer */
 const char *param_result(Kernel *k, Value *v, const char *name);
+const char *param_update(Kernel *k, Value *v, int i); /* result i of several; of an update: "new_weight", "new_exp_avg" */
 const char *param_hyper(Kernel *k, Value *v);
 const char *param_other(Kernel *k, int kind, const char *name, const char *type,
                         Expr *expr);       /* seed, step, scratch, a number that differs between uses */

@@ -46,6 +46,7 @@ int threads_for(Kernels *all, Expr *length)
 /* "mul_erf_add": up to three operations that compute something, the last ones; "copy" where none does. */
 const char *group_name(Kernels *all, const Group *group)
 {
+    if (group->assigns.n > 1 && strcmp(main_op(group)->role, "optimizer") == 0) return "update";
     const char *names[3];
     int n = 0;
     for (int pass = 0; pass < 2 && n == 0; pass++) /* index operations only where there is nothing else */

@@ -1,6 +1,7 @@
 /* Loop kernels: every element of the results is computed alone, from operand elements at mapped indices.  One flat loop where all
  * operands are walked alike; otherwise rows, whose index arithmetic is done once a row, and an inner loop along the last axis. */
 #include "emit/kernel.h"
+#include <string.h>
 
 typedef struct {
     Value *const *values;
@@ -21,7 +22,7 @@ static void store_all(Kernel *k, const Results *r, const Affine *of_group)
     for (int i = 0; i < r->n; i++) {
         Affine at = index_flat(k, r->values[i], &index);
         affine_seen(k, &at);
-        const char *name = param_result(k, r->to[i], r->n == 1 ? "y" : text_of(k, "y%d", i));
+        const char *name = r->n == 1 ? param_result(k, r->to[i], "y") : param_update(k, r->to[i], i);
         line(k, "%s[%s] = %s;", name, affine_text(k, &at), stored(k, r->values[i]->dtype, code[i]));
     }
 }
@@ -39,15 +40,28 @@ static int outer_groups(const Kernel *k)
     return expr_likely(k->symbols, groups_extent((Kernel *)k, groups, n - 2)) < ENOUGH_ROWS ? n - 1 : n - 2;
 }
 
+/* How many elements.  Of an update it is a parameter, so that weights of all sizes share one kernel. */
+static const char *count_text(Kernel *k)
+{
+    Expr *count = k->groups[0].extent;
+    if (!expr_is_int(count, NULL) || strcmp(main_op(k->group)->role, "optimizer") != 0) return size_bare(k, count);
+    return param_other(k, ARG_EXPR, "n", "int64_t", count);
+}
+
 static void loop_body(Kernel *k, void *context)
 {
     const Results *r = context;
     Affine of_group[MAX_AXES];
     int outer[MAX_AXES];
-    for (int i = 0; i < r->n; i++) param_result(k, r->to[i], r->n == 1 ? "y" : text_of(k, "y%d", i));
+    for (int i = 0; i < r->n; i++) {
+        if (r->n == 1)
+            param_result(k, r->to[i], "y");
+        else
+            param_update(k, r->to[i], i);
+    }
     const int n = k->n_groups;
     if (n <= 1) {
-        block_open(k, "FOR_EACH (i, %s)", n ? size_bare(k, k->groups[0].extent) : "1");
+        block_open(k, "FOR_EACH (i, %s)", n ? count_text(k) : "1");
         if (n) of_group[0] = affine_var(k, group_var(k, 0, "i"));
         store_all(k, r, of_group);
         block_close(k);
