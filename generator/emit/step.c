@@ -465,16 +465,32 @@ static void head(Buf *out, const Project *project, const Layout *l, Program *con
     buf_put(out, " */\n");
 }
 
+/* Whether a step calls a library function of that name, as conv2d(s, …) and conv2d_grad_input(s, …) of "conv". */
+static bool calls(const char *text, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = text; (at = strstr(at, name)); at += length) {
+        const char *end = at + length + strspn(at + length, "123d_abcdefghijklmnopqrstuvwxyz");
+        if (strncmp(end, "(s, ", 4) == 0) return true;
+    }
+    return false;
+}
+
 const char *model_cu(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)
 {
     Buf out = {.arena = layout->arena};
     head(&out, project, layout, programs, n);
-    buf_put(&out, "#include \"model.h\"\n#include \"runtime/device/device.h\"\n#include \"runtime/device/pool.h\"\n#include "
-                  "\"runtime/controller/step.h\"\n\n");
-    buf_put(&out, kernels);
+    Buf steps = {.arena = layout->arena};
     for (int i = 0; i < n; i++) {
-        buf_put(&out, "\n");
-        step_text(&out, layout, programs[i]);
+        buf_put(&steps, "\n");
+        step_text(&steps, layout, programs[i]);
     }
+    buf_put(&out, "#include \"model.h\"\n#include \"runtime/device/device.h\"\n");
+    if (calls(buf_text(&steps), "dot")) buf_put(&out, "#include \"runtime/device/blas.h\"\n");
+    if (calls(buf_text(&steps), "conv")) buf_put(&out, "#include \"runtime/device/conv.h\"\n");
+    if (calls(buf_text(&steps), "pool")) buf_put(&out, "#include \"runtime/device/pool.h\"\n");
+    buf_put(&out, "#include \"runtime/controller/step.h\"\n\n");
+    buf_put(&out, kernels);
+    buf_put(&out, buf_text(&steps));
     return buf_text(&out);
 }

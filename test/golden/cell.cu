@@ -6,7 +6,7 @@
  * made by disc-gen models/test.onnx -o build */
 #include "model.h"
 #include "runtime/device/device.h"
-#include "runtime/device/pool.h"
+#include "runtime/device/blas.h"
 #include "runtime/controller/step.h"
 
 /* add_tanh: f32[n, 8] = add, tanh */
@@ -61,22 +61,24 @@ __global__ void mul_sub_mul(float *y, const float *a, const float *b, const floa
     }
 }
 
-/* div_mul_sub: f32[8, 8], f32[8, 8], f32[8, 8] = mul, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast, mul, add  "r" */
-__global__ void div_mul_sub(float *y0, float *y1, float *y2, const float *b, const float *d, const float *f, const float *h,
-                            float a, float c, float e, float g, float o, float t, float u, float w, float x)
+/* update: f32[8, 8], f32[8, 8], f32[8, 8] = mul, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast, mul, add  "r" */
+__global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_weight, const float *exp_avg, const float *gradient,
+                       const float *exp_avg_sq, const float *weight, float beta1, float one_minus_beta1, float beta2,
+                       float one_minus_beta2, float lr, float weight_decay, float bias_correction1, float bias_correction2,
+                       float eps, int64_t n)
 {
-    const float v5 = o * t;
-    const float v6 = sqrtf(w);
-    const float v7 = o / u;
-    FOR_EACH (i, 64) {
-        const float v = d[i];
-        const float v2 = a * b[i] + c * v;
-        const float v3 = e * f[i] + g * (v * v);
-        const float v4 = h[i];
-        const float v8 = v4 - v5 * v4 - v7 * (v2 / (sqrtf(v3) / v6 + x));
-        y0[i] = v2;
-        y1[i] = v3;
-        y2[i] = v8;
+    const float v5 = lr * weight_decay;
+    const float v6 = sqrtf(bias_correction2);
+    const float v7 = lr / bias_correction1;
+    FOR_EACH (i, n) {
+        const float v = gradient[i];
+        const float v2 = beta1 * exp_avg[i] + one_minus_beta1 * v;
+        const float v3 = beta2 * exp_avg_sq[i] + one_minus_beta2 * (v * v);
+        const float v4 = weight[i];
+        const float v8 = v4 - v5 * v4 - v7 * (v2 / (sqrtf(v3) / v6 + eps));
+        new_exp_avg[i] = v2;
+        new_exp_avg_sq[i] = v3;
+        new_weight[i] = v8;
     }
 }
 
@@ -141,7 +143,7 @@ int train_step(Step *s)
     }
     dot(s, d_rnn, d_rnn_scan_1, d_rnn_add, 1, 8, 8, n*time, 1, 0);                                  /* "/rnn" */
     save_gradient(s, WEIGHT_R, d_rnn, 256);
-    LAUNCH(s, div_mul_sub, elements(64), 256)(r_exp_avg, r_exp_avg_sq, r, r_exp_avg, d_rnn, r_exp_avg_sq, r, beta1,
-            one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps); /* "r" */
+    LAUNCH(s, update, elements(64), 256)(r_exp_avg, r_exp_avg_sq, r, r_exp_avg, d_rnn, r_exp_avg_sq, r, beta1,
+            one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 64); /* "r" */
     return s->error;
 }

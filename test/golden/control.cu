@@ -5,7 +5,6 @@
  * made by disc-gen models/test.onnx -o build */
 #include "model.h"
 #include "runtime/device/device.h"
-#include "runtime/device/pool.h"
 #include "runtime/controller/step.h"
 
 /* tanh_each: f32[n, 8] = tanh */

@@ -6,7 +6,7 @@
  * made by disc-gen models/test.onnx -o build */
 #include "model.h"
 #include "runtime/device/device.h"
-#include "runtime/device/pool.h"
+#include "runtime/device/blas.h"
 #include "runtime/controller/step.h"
 
 /* add_tanh: f32[batch, 32] = broadcast, add, tanh  "/up/Add", "/Tanh" */
@@ -50,22 +50,24 @@ __global__ void mul_sub_mul(float *y, const float *a, const float *b, int64_t n0
     }
 }
 
-/* div_mul_sub: f32[32, 4], f32[32, 4], f32[32, 4] = mul, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast, mul, add  "down.weight" */
-__global__ void div_mul_sub(float *y0, float *y1, float *y2, const float *b, const float *d, const float *f, const float *h,
-                            float a, float c, float e, float g, float o, float t, float u, float w, float x)
+/* update: f32[32, 4], f32[32, 4], f32[32, 4] = mul, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast, mul, add  "down.weight" */
+__global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_weight, const float *exp_avg, const float *gradient,
+                       const float *exp_avg_sq, const float *weight, float beta1, float one_minus_beta1, float beta2,
+                       float one_minus_beta2, float lr, float weight_decay, float bias_correction1, float bias_correction2,
+                       float eps, int64_t n)
 {
-    const float v5 = o * t;
-    const float v6 = sqrtf(w);
-    const float v7 = o / u;
-    FOR_EACH (i, 128) {
-        const float v = d[i];
-        const float v2 = a * b[i] + c * v;
-        const float v3 = e * f[i] + g * (v * v);
-        const float v4 = h[i];
-        const float v8 = v4 - v5 * v4 - v7 * (v2 / (sqrtf(v3) / v6 + x));
-        y0[i] = v2;
-        y1[i] = v3;
-        y2[i] = v8;
+    const float v5 = lr * weight_decay;
+    const float v6 = sqrtf(bias_correction2);
+    const float v7 = lr / bias_correction1;
+    FOR_EACH (i, n) {
+        const float v = gradient[i];
+        const float v2 = beta1 * exp_avg[i] + one_minus_beta1 * v;
+        const float v3 = beta2 * exp_avg_sq[i] + one_minus_beta2 * (v * v);
+        const float v4 = weight[i];
+        const float v8 = v4 - v5 * v4 - v7 * (v2 / (sqrtf(v3) / v6 + eps));
+        new_exp_avg[i] = v2;
+        new_exp_avg_sq[i] = v3;
+        new_weight[i] = v8;
     }
 }
 
@@ -81,44 +83,6 @@ __global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, i
             FOR_STRIP (k, width) s[OWN(k)] += a[at + k];
         }
         FOR_STRIP (k, width) y[column + k] = s[OWN(k)];
-    }
-}
-
-/* div_mul_sub_2: f32[32], f32[32], f32[32] = mul, sqrt, div, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast  "down.weight", "up.bias" */
-__global__ void div_mul_sub_2(float *y0, float *y1, float *y2, const float *b, const float *d, const float *f, const float *h,
-                              float a, float c, float e, float g, float o, float t, float u, float w, float x)
-{
-    const float v5 = o * t;
-    const float v6 = sqrtf(w);
-    const float v7 = o / u;
-    FOR_EACH (i, 32) {
-        const float v = d[i];
-        const float v2 = a * b[i] + c * v;
-        const float v3 = e * f[i] + g * (v * v);
-        const float v4 = h[i];
-        const float v8 = v4 - v5 * v4 - v7 * (v2 / (sqrtf(v3) / v6 + x));
-        y0[i] = v2;
-        y1[i] = v3;
-        y2[i] = v8;
-    }
-}
-
-/* div_mul_sub_3: f32[16, 32], f32[16, 32], f32[16, 32] = mul, sqrt, div, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast  "down.weight", "up.weight" */
-__global__ void div_mul_sub_3(float *y0, float *y1, float *y2, const float *b, const float *d, const float *f, const float *h,
-                              float a, float c, float e, float g, float o, float t, float u, float w, float x)
-{
-    const float v5 = o * t;
-    const float v6 = sqrtf(w);
-    const float v7 = o / u;
-    FOR_EACH (i, 512) {
-        const float v = d[i];
-        const float v2 = a * b[i] + c * v;
-        const float v3 = e * f[i] + g * (v * v);
-        const float v4 = h[i];
-        const float v8 = v4 - v5 * v4 - v7 * (v2 / (sqrtf(v3) / v6 + x));
-        y0[i] = v2;
-        y1[i] = v3;
-        y2[i] = v8;
     }
 }
 
@@ -173,18 +137,18 @@ int train_step(Step *s)
     save_gradient(s, WEIGHT_DOWN_WEIGHT, d_down_matmul, 512);
     dot(s, d_down_matmul_dot, down_matmul, down_weight, 1, batch, 32, 4, 0, 1);                     /* "/down/MatMul" */
     LAUNCH(s, mul_sub_mul, elements(32*batch), 256)(up_matmul, d_down_matmul_dot, up_matmul, 32*batch); /* "/Tanh", in place */
-    LAUNCH(s, div_mul_sub, elements(128), 256)(down_weight_exp_avg, down_weight_exp_avg_sq, down_weight,
+    LAUNCH(s, update, elements(128), 256)(down_weight_exp_avg, down_weight_exp_avg_sq, down_weight,
             down_weight_exp_avg, d_down_matmul, down_weight_exp_avg_sq, down_weight, beta1, one_minus_beta1, beta2,
-            one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps);            /* "down.weight" */
+            one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 128);       /* "down.weight" */
     LAUNCH(s, reduce_sum, rows(1, 64*batch), 64)(d_up_add, up_matmul, batch);                       /* "/up/Add" */
     save_gradient(s, WEIGHT_UP_BIAS, d_up_add, 128);
-    LAUNCH(s, div_mul_sub_2, elements(32), 256)(up_bias_exp_avg, up_bias_exp_avg_sq, up_bias, up_bias_exp_avg,
-            d_up_add, up_bias_exp_avg_sq, up_bias, beta1, one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay,
-            bias_correction1, bias_correction2, eps);                                               /* "down.weight", "up.bias" */
+    LAUNCH(s, update, elements(32), 256)(up_bias_exp_avg, up_bias_exp_avg_sq, up_bias, up_bias_exp_avg, d_up_add,
+            up_bias_exp_avg_sq, up_bias, beta1, one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay,
+            bias_correction1, bias_correction2, eps, 32);                                           /* "down.weight", "up.bias" */
     dot(s, d_up_matmul, x, up_matmul, 1, 16, 32, batch, 1, 0);                                      /* "/up/MatMul" */
     save_gradient(s, WEIGHT_UP_WEIGHT, d_up_matmul, 2048);
-    LAUNCH(s, div_mul_sub_3, elements(512), 256)(up_weight_exp_avg, up_weight_exp_avg_sq, up_weight, up_weight_exp_avg,
+    LAUNCH(s, update, elements(512), 256)(up_weight_exp_avg, up_weight_exp_avg_sq, up_weight, up_weight_exp_avg,
             d_up_matmul, up_weight_exp_avg_sq, up_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
-            weight_decay, bias_correction1, bias_correction2, eps);                                 /* "down.weight", "up.weight" */
+            weight_decay, bias_correction1, bias_correction2, eps, 512);                            /* "down.weight", "up.weight" */
     return s->error;
 }
