@@ -1,4 +1,4 @@
-/* Gradient rules of branch and while, and what all regions share: which values of a body want a gradient. */
+/* The gradient rule of branch, and what all regions share: which values of a body want a gradient. */
 #include "passes/gradient.h"
 
 /* ---- what is wanted inside a body ---- */
@@ -79,15 +79,4 @@ void gradient_branch(Backward *b, Op *op)
     Op *back = b_branch(g, branch_body(b, op, op->body[0]), branch_body(b, op, op->body[1]), operands.at, operands.n);
     for (int i = 1, k = 0; i < op->n_in; i++)
         if (backward_wants(b, op->in[i])) backward_add(b, op->in[i], back->out[k++]);
-}
-
-/* ---- while ---- */
-void gradient_while(Backward *b, Op *op)
-{
-    (void)b;
-    error_exit(
-        "\"%s\" (while): a gradient has to flow through a loop that runs until a condition fails, so nobody knows how many steps "
-        "must be kept.  Wanted: a loop whose number of steps is known when it starts.  Export it as Scan, or as Loop with a trip "
-        "count and a condition that stays true, or keep what it computes with from training (--freeze REGEX)",
-        op->source);
 }
