@@ -1,4 +1,4 @@
-/* The generated programs' main functions: options, then one of train, evaluate, plan, run; faults to stderr.
+/* The generated programs' main functions: options, then one of train, evaluate, check gradients, plan, run; faults to stderr.
  * Needs and breaks nothing. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -44,6 +44,7 @@ static int dispatch(const Model *m, const Options *o, int program, const char *f
 {
     if (program == FOR_RUNNER) return run_program_once(m, o, folder, fault);
     if (o->plan) return plan_program(m, o, fault);
+    if (o->check_gradients) return check_gradients_program(m, o, folder, fault);
     return o->evaluate ? evaluate_program(m, o, folder, fault) : train_program(m, o, folder, fault);
 }
 
@@ -64,7 +65,7 @@ static int program_main(const Model *m, int program, int argc, char **argv)
     else if (!status)
         status = dispatch(m, &options, program, folder, fault);
     const bool told = !fflush(stdout) && !ferror(stdout);
-    if (!status && !told && (options.help || options.plan || options.evaluate))
+    if (!status && !told && (options.help || options.plan || options.evaluate || options.check_gradients))
         status = fault_set(fault, STATUS_USER, "standard output cannot be written: %s", strerror(errno));
     options_free(&options);
     if (status && fault->text[0]) fprintf(stderr, "%s: %s\n", name, fault->text);

@@ -65,7 +65,11 @@ static const Row rows[] = {
     {"Files", "save-gradients", "FILE", "gradients of the first step", T, TEXT, AT(save_gradients), NULL},
     {"Files", "export", "FILE", "(not available: weights come with --save-weights)", T, TEXT, AT(export_file), NULL},
     {"Other", "evaluate", NULL, "loss and accuracy over the data, once; no training", T, FLAG, AT(evaluate), NULL},
-    {"Other", "json", NULL, "with --evaluate or --plan: the last line is JSON", T, FLAG, AT(json), NULL},
+    {"Other", "check-gradients", NULL,
+     "gradients of the first batch against differences of the loss, a line a tensor; changes nothing. To 1e-6 relative where the "
+     "program was generated with --precision fp64, else to 2e-2; exit 1 where one is off",
+     T, FLAG, AT(check_gradients), NULL},
+    {"Other", "json", NULL, "with --evaluate, --check-gradients or --plan: the last line is JSON", T, FLAG, AT(json), NULL},
     {"Other", "progress", "auto|never", "a bar on a terminal, else a line now and then; or nothing", T, CHOICE, AT(progress),
      "auto|never"},
     {"Other", "help", NULL, "this text", T | R, FLAG, AT(help), NULL},
@@ -286,6 +290,11 @@ static int check_together(const Options *o, const Model *m, int program, Fault *
             fault, STATUS_USER,
             "--evaluate goes over the data once and changes nothing: --steps, --epochs, --checkpoint, --log, --save-weights "
             "and --save-gradients have no meaning with it; weights of a run come with --load-weights FILE");
+    if (o->check_gradients && (o->evaluate || o->resume || o->checkpoint || o->save_weights || o->save_gradients || o->log ||
+                               o->steps >= 0 || o->epochs >= 0))
+        return fault_set(fault, STATUS_USER,
+                         "--check-gradients looks at the first batch and trains nothing: --evaluate, --resume, --steps, --epochs, "
+                         "--checkpoint, --log, --save-weights and --save-gradients have no meaning with it");
     if (o->resume && !o->checkpoint)
         return fault_set(fault, STATUS_USER, "--resume: wanted --checkpoint DIR, where the checkpoint lies");
     if (o->checkpoint_every && !o->checkpoint)

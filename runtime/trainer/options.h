@@ -24,7 +24,7 @@ typedef struct {
     double max_skipped;
     const char *checkpoint;
     int64_t checkpoint_every; /* 0: at the end and on signals */
-    bool resume, evaluate, json, plan, help;
+    bool resume, evaluate, check_gradients, json, plan, help;
     int progress; /* 0 auto, 1 never */
     const char *log, *load_weights, *save_gradients, *save_weights, *export_file;
     const char *inputs, *outputs;

@@ -8,6 +8,8 @@
 int train_program(const Model *m, const Options *options, const char *folder,
                   Fault *fault); /* folder: where weights.safetensors lies */
 int evaluate_program(const Model *m, const Options *options, const char *folder, Fault *fault);
+/* Gradients of the first batch against differences; a gradient that is off is a fault of the program. */
+int check_gradients_program(const Model *m, const Options *options, const char *folder, Fault *fault);
 int plan_program(const Model *m, const Options *options, Fault *fault);
 int run_program_once(const Model *m, const Options *options, const char *folder, Fault *fault);
 
