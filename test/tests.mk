@@ -14,7 +14,7 @@ PROGRAMS      := $(addprefix $(TEST_OUT)/,$(UNITS) $(RUNTIME_UNITS)) $(patsubst 
                  $(TEST_OUT)/conformance_batch $(TEST_OUT)/conformance_runner.a
 JOBS          ?= 2
 
-.PHONY: test tests conformance bench
+.PHONY: test tests conformance conformance-gradients bench
 tests: $(BIN) $(PROGRAMS) $(TEST_OUT)/CTestTestfile.cmake
 
 test: tests
@@ -49,7 +49,7 @@ $(TEST_OUT)/ir_run: $(OBJ)/test/ir/run.o $(TEST_SUPPORT) $(LIBRARY)
 $(TEST_OUT)/interpret_golden: $(OBJ)/test/reference/interpret_golden.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lcjson -lprotobuf-c -lm
-$(TEST_OUT)/interpret_conformance: $(OBJ)/test/conformance/interpret.o $(TEST_SUPPORT) $(LIBRARY)
+$(TEST_OUT)/interpret_conformance: $(addprefix $(OBJ)/test/conformance/,interpret.o interpret_gradients.o gradients.o) $(OBJ)/runtime/trainer/differences.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
 $(TEST_OUT)/field_gradients: $(OBJ)/test/field/gradients.o $(TEST_SUPPORT) $(LIBRARY)
@@ -66,17 +66,19 @@ $(TEST_OUT)/kernels: $(OBJ)/test/kernels/kernels.o $(TEST_SUPPORT) $(LIBRARY)
 # ---- ONNX's node tests ----
 BLAS_INCLUDE := $(firstword $(wildcard /usr/include/*/openblas-openmp /usr/include/openblas-openmp))
 $(OBJ)/runtime/device/blas_host.o $(OBJ)/runtime/device/conv_host.o: CFLAGS += $(addprefix -I,$(BLAS_INCLUDE))
-$(OBJ)/test/conformance/runner.o: test/conformance/runner.c
+$(addprefix $(OBJ)/test/conformance/,runner.o runner_gradients.o): $(OBJ)/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC       $<"; $(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) -I. -MMD -c -o $@ $<
-$(TEST_OUT)/conformance_batch: $(OBJ)/test/conformance/batch.o $(OBJ)/test/conformance/case.o $(OBJ)/test/conformance/lists.o $(LIBRARY)
+$(TEST_OUT)/conformance_batch: $(OBJ)/test/conformance/batch.o $(OBJ)/test/conformance/case.o $(OBJ)/test/conformance/lists.o $(OBJ)/test/conformance/gradients.o $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
-$(TEST_OUT)/conformance_runner.a: $(OBJ)/test/conformance/runner.o $(RUNTIME_OBJ) $(OBJ)/runtime/device/blas_host.o $(OBJ)/runtime/device/conv_host.o
+$(TEST_OUT)/conformance_runner.a: $(OBJ)/test/conformance/runner.o $(OBJ)/test/conformance/runner_gradients.o $(RUNTIME_OBJ) $(OBJ)/runtime/device/blas_host.o $(OBJ)/runtime/device/conv_host.o
 	@mkdir -p $(@D)
 	@echo "  AR       $@"; rm -f $@; ar rcs $@ $^
 conformance: $(TEST_OUT)/conformance_batch $(TEST_OUT)/conformance_runner.a
 	@TEST_OUT=$(TEST_OUT) JOBS=$(JOBS) bash test/conformance/run.sh
+conformance-gradients: $(TEST_OUT)/conformance_batch $(TEST_OUT)/conformance_runner.a
+	@TEST_OUT=$(TEST_OUT) JOBS=$(JOBS) bash test/conformance/run.sh -v gradients
 
 # One line a test; a script's label is its folder.
 $(TEST_OUT)/CTestTestfile.cmake: test/tests.mk $(SCRIPTS) $(wildcard test/unit/*.c)

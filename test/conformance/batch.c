@@ -1,15 +1,15 @@
 /* Makes one translation unit of many node tests.
  *
- *     conformance_batch fixed|symbolic DIR UNIT NAME...
+ *     conformance_batch fixed|symbolic|gradients DIR UNIT NAME...
  *
  * DIR/NAME: model.onnx, test_data_set_0.  Written: UNIT/NAME, the test's generated source, and UNIT/unit.cpp, all of them with a
  * table.  Prints a line a test, separated by tabs: name, "made" or "not", dims that vary, dims that there are, inputs made
- * constants, inputs, what was said: why
- * it was not made, or why not all dims vary.
+ * constants, inputs, what was said (why it was not made, or why not all dims vary), the operator.
  *
  * fixed: shapes as in the model.  symbolic: each dim of each input a symbol of its own, where the operator lets it vary; dims that
- * it must know, and those whose being 1 means a broadcast, stay as they are.  Inputs whose elements decide on shapes are made
- * constants, as few as possible: found by trying.  Each trial runs in a process of its own, so that an error ends no more than it.
+ * it must know, and those whose being 1 means a broadcast, stay as they are.  gradients: shapes as in the model; in place of its
+ * outputs a loss and gradients, in double precision (gradients.h).  Inputs whose elements decide on shapes are made constants, as
+ * few as possible: found by trying.  Each trial runs in a process of its own, so that an error ends no more than it.
  */
 #include "test/conformance/case.h"
 #include "support/diag.h"
@@ -79,7 +79,7 @@ static bool works(Trial *t)
 {
     char said[1000];
     if (in_child(write_it, t, said, sizeof said) == MADE) return true;
-    if (!t->said[0]) snprintf(t->said, sizeof t->said, "%s", said);
+    if (!t->said[0] || strstr(said, "no gradient: ")) snprintf(t->said, sizeof t->said, "%s", said);
     return false;
 }
 
@@ -159,7 +159,8 @@ static void report(const Trial *t, bool made)
         dims += t->c.rank[i];
         for (int k = 0; k < t->c.rank[i]; k++) varying += t->c.varies[i][k];
     }
-    printf("%s\t%s\t%d\t%d\t%d\t%d\t%s\n", t->c.name, made ? "made" : "not", varying, dims, frozen, t->c.n_inputs, t->said);
+    printf("%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", t->c.name, made ? "made" : "not", varying, dims, frozen, t->c.n_inputs, t->said,
+           t->c.op);
 }
 
 /* Compiled with -DWITHOUT_NAME a test is left out: unit.sh does so where its text does not compile. */
@@ -188,7 +189,7 @@ static void include_all(FILE *unit, char **names, int n)
 int main(int argc, char **argv)
 {
     if (argc < 4) {
-        fprintf(stderr, "usage: %s fixed|symbolic DIR UNIT NAME...\n", argv[0]);
+        fprintf(stderr, "usage: %s fixed|symbolic|gradients DIR UNIT NAME...\n", argv[0]);
         return 2;
     }
     char **made = calloc((size_t)argc, sizeof *made), path[4096];
@@ -199,6 +200,7 @@ int main(int argc, char **argv)
         snprintf(from, sizeof from, "%s/%s", argv[2], argv[i]);
         snprintf(to, sizeof to, "%s/%s", argv[3], argv[i]);
         Trial t = {.c = {.name = argv[i], .from = from, .to = to}, .symbolic = strcmp(argv[1], "symbolic") == 0};
+        t.c.gradients = strcmp(argv[1], "gradients") == 0;
         bool good = in_child(read_it, &t, t.said, sizeof t.said) == MADE;
         if (good) {
             t.said[0] = 0;

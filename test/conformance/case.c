@@ -1,11 +1,13 @@
 /* From a node test's folder to a folder of generated source, as disc-gen MODEL.onnx -o DIR --inference does it.
  * Needs: the generator, its main.c apart. */
 #include "test/conformance/case.h"
+#include "test/conformance/gradients.h"
 #include "test/conformance/lists.h"
 #include "emit/emit.h"
 #include "emit/folder.h"
 #include "onnx/import.h"
 #include "support/diag.h"
+#include <stdio.h>
 #include <string.h>
 
 typedef struct {
@@ -76,6 +78,7 @@ void case_read(Case *c)
         c->rank[i] = t->rank;
         for (int k = 0; k < t->rank; k++) c->dims[i][k] = (int)t->dims[k];
     }
+    snprintf(c->op, sizeof c->op, "%s", operator_of(w.arena, w.model->graph, c->from));
     arena_free(w.arena);
 }
 
@@ -161,12 +164,12 @@ static void tolerance(OnnxType type, double *relative, double *absolute)
 }
 
 /* NAME's row: {name, model, outputs' tolerances}. */
-static const char *row(Work *w, OnnxTensor *const *wanted)
+static const char *row(Work *w, OnnxTensor *const *wanted, int n)
 {
     Buf text = {.arena = w->arena};
     const char *name = w->c->name;
     buf_printf(&text, "static const Tolerance %s_tolerances[] = {", name);
-    for (int i = 0; i < w->graph->outputs.n; i++) {
+    for (int i = 0; i < n; i++) {
         double relative, absolute;
         tolerance(wanted[i]->type, &relative, &absolute);
         buf_printf(&text, "{%g, %g}, ", relative, absolute);
@@ -179,11 +182,12 @@ static void write_program(Work *w, const Options *options)
 {
     Project project = {.options = options, .infer = w->graph, .tables_alone = true};
     OnnxTensor *wanted[CASE_INPUTS];
-    const int n_inputs = w->c->n_inputs, n_outputs = read_wanted(w, wanted, CASE_INPUTS);
+    const int n_inputs = w->c->n_inputs, n_outputs = w->c->gradients ? 0 : read_wanted(w, wanted, CASE_INPUTS);
     const Tensor **given = NEW_ARRAY(w->arena, const Tensor *, n_inputs + 1),
                  **expected = NEW_ARRAY(w->arena, const Tensor *, n_outputs + 1);
     int n = 0;
-    if (n_outputs != w->graph->outputs.n) error_exit("%d outputs expected, %d made", n_outputs, w->graph->outputs.n);
+    if (!w->c->gradients && n_outputs != w->graph->outputs.n)
+        error_exit("%d outputs expected, %d made", n_outputs, w->graph->outputs.n);
     for (int i = 0; i < n_inputs; i++)
         if (!w->c->frozen[i]) given[n++] = weight_tensor(w->arena, w->inputs[i], w->infos[i]->name);
     for (int i = 0; i < n_outputs; i++) expected[i] = weight_tensor(w->arena, wanted[i], w->graph->output_names[i]);
@@ -191,7 +195,7 @@ static void write_program(Work *w, const Options *options)
     Folder *folder = folder_open(w->arena, w->c->to);
     folder_tensors(folder, "inputs.safetensors", w->arena, given, n);
     folder_tensors(folder, "wanted.safetensors", w->arena, expected, n_outputs);
-    folder_text(folder, "row.h", row(w, wanted));
+    folder_text(folder, "row.h", row(w, wanted, n_outputs));
     folder_commit(folder);
 }
 
@@ -201,8 +205,9 @@ bool case_write(const Case *c)
     int n_inputs;
     open_case(&w, c, &n_inputs);
     prepare_model(&w);
-    const Options options = {.model = w.model->path, .out = c->to, .optimizer = "adamw", .precision = "fp32", .inference = true};
-    const ImportOptions how = {.training = false, .batch_norm = options.batch_norm};
+    const Options options = {
+        .model = w.model->path, .out = c->to, .optimizer = "adamw", .precision = c->gradients ? "fp64" : "fp32", .inference = true};
+    const ImportOptions how = {.training = c->gradients, .batch_norm = options.batch_norm};
     ImportReport report = {.arena = w.arena, .seen = map_new(w.arena)};
     Map *tensors = map_new(w.arena);
     pass_dims(w.symbols, w.model, &options, w.arena);
@@ -210,6 +215,10 @@ bool case_write(const Case *c)
     w.graph = import_model(w.arena, w.symbols, w.model, &how, tensors, &report);
     w.graph->name = "infer";
     graph_verify(w.graph, "import");
+    if (c->gradients) {
+        const char *none = gradient_graph(w.graph, NEW_ARRAY(w.arena, int, w.graph->inputs.n + 1));
+        if (none) error_exit("no gradient: %s", none);
+    }
     pass_decompose(w.graph), pass_fold(w.graph), pass_simplify(w.graph);
     graph_verify(w.graph, "simplify");
     if (!facts_hold(&w)) return false;

@@ -13,9 +13,11 @@ typedef struct Case {
     int dims[CASE_INPUTS][CASE_AXES];    /* of the test's data */
     bool frozen[CASE_INPUTS];            /* given to the model as an initializer */
     bool varies[CASE_INPUTS][CASE_AXES]; /* a symbol, whatever the model's file says; else as in the file */
+    bool gradients;                      /* of a loss by all float inputs, in place of the outputs (gradients.h) */
+    char op[40];                         /* the operator that the test is about */
 } Case;
 
-/* Fills n_inputs, is_integer, rank and dims.  Errors of the files end the process, as everywhere in the generator. */
+/* Fills n_inputs, is_integer, rank, dims and op.  Errors of the files end the process, as everywhere in the generator. */
 void case_read(Case *c);
 
 /* Generates the test's inference program into c->to: model.h, model.cu, controller.c, weights.safetensors; and for the runner

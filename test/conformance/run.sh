@@ -2,8 +2,8 @@
 # Runs ONNX's node tests as compiled programs on the host, first with the shapes that the models state, then with every dim that may
 # vary a symbol.  Prints what failed, then passed, failed, left out.
 #
-#   run.sh [-v fixed|symbolic] [-s] [PATTERN...]
-#       -v: only that variant; -s: a sample, one or two tests an operator; PATTERN: only tests whose name matches, as in test_conv*
+#   run.sh [-v fixed|symbolic|gradients] [-s] [PATTERN...]
+#       -v: only that variant; gradients: of a loss by all float inputs, in double precision, against differences, with a line an operator; -s: a sample, one or two tests an operator; PATTERN: only tests whose name matches, as in test_conv*
 #
 # left_out.txt names the tests that are left out, with reasons; one of them that passes is reported.  Exit status 1 where a test
 # failed that is not listed; 77 where ../shared has no tests.
@@ -24,9 +24,8 @@ shift $((OPTIND - 1))
 
 work=$TEST_OUT/conformance tests=$TEST_OUT/conformance/node
 [ -f "$archive" ] || { echo "skipped: $archive is not here"; exit 77; }
-if [ ! -f "$work/unpacked" ]; then
-    mkdir -p "$work" && tar -xJf "$archive" -C "$work" && touch "$work/unpacked" || exit 1
-fi
+mkdir -p "$work"
+(flock 9 && { [ -f "$work/unpacked" ] || { tar -xJf "$archive" -C "$work" && touch "$work/unpacked"; }; }) 9>"$work/lock" || exit 1
 
 # ---- which ----
 all=$(cd "$tests" && ls -d test_*)
@@ -94,7 +93,29 @@ tell() {
     ' $here/left_out.txt "$out/made.txt" "$out/results.txt"
 }
 
+# The table, and what is worse than gradients.txt says: fewer tests checked (of a whole run), more left out.  UPDATE=1 writes it anew.
+tell_gradients() {
+    local out=$work/gradients whole=$1 bad=0
+    awk -f $here/gradients.awk "$out/made.txt" "$out/results.txt" || bad=1
+    awk -v brief=1 -f $here/gradients.awk "$out/made.txt" "$out/results.txt" >"$out/table.txt"
+    if [ "${UPDATE-}" = 1 ] && [ -n "$whole" ]; then
+        { sed -n '/^#/p' $here/gradients.txt; cat "$out/table.txt"; } >"$out/gradients.txt" && cp "$out/gradients.txt" $here/gradients.txt
+    fi
+    awk -v whole="$whole" '
+        /^#/ { next }
+        FILENAME ~ /gradients.txt$/ { checked[$1] = $2; left[$1] = $4; next }
+        whole && $2 < checked[$1] { print "worse than gradients.txt: " $1 ": wanted " checked[$1] " tests checked, found " $2; bad = 1 }
+        $4 > left[$1] { print "worse than gradients.txt: " $1 ": wanted " left[$1] + 0 " left out at most, found " $4; bad = 1 }
+        END { exit bad }
+    ' $here/gradients.txt "$out/table.txt" || bad=1
+    return $bad
+}
+
 status=0
+whole=yes
+[ $# = 0 ] && [ -z "$sample" ] || whole=
 for variant in $variants; do run_variant "$variant"; done
-for variant in $variants; do tell "$variant" || status=1; done
+for variant in $variants; do
+    if [ "$variant" = gradients ]; then tell_gradients "$whole" || status=1; else tell "$variant" || status=1; fi
+done
 exit $status

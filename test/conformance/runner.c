@@ -1,9 +1,11 @@
 /* Runs the node tests of a unit, each in a process of its own, and compares their outputs.
  *
- *     runner UNIT     UNIT/NAME: weights.safetensors, inputs.safetensors, wanted.safetensors
+ *     runner UNIT [gradients]     UNIT/NAME: weights.safetensors, inputs.safetensors, wanted.safetensors
  *
- * Prints a line a test, separated by tabs: name, "passed" or "failed", what was wrong. */
+ * Prints a line a test, separated by tabs: name, "passed" or "failed", what was wrong; of gradients, which are compared with
+ * differences, what was checked. */
 #include "test/conformance/runner.h"
+#include "test/conformance/runner_gradients.h"
 #include "runtime/trainer/data.h"
 #include "runtime/trainer/session.h"
 #include <float.h>
@@ -21,6 +23,7 @@ extern const ConformanceTest conformance_tests[];
 typedef struct {
     const ConformanceTest *test;
     const char *folder;
+    bool gradients;
     Fault fault;
 } Run;
 
@@ -97,6 +100,7 @@ static int run_batch(Run *r, Session *s, Data *data)
     TensorFile wanted;
     if (batch_create(&batch, m)) return fault_memory(&r->fault);
     int status = data_batch(data, 0, &batch, &r->fault);
+    if (!status && r->gradients) return run_gradients(s, &batch, r->fault.text, sizeof r->fault.text, &r->fault);
     if (!status) status = session_run(s, m->infer, &batch, &result, &r->fault);
     if (!status && result.broke)
         status = failed(r, "guard %s does not hold: %s, found %s", result.breach.name, result.breach.formula, result.breach.values);
@@ -123,7 +127,7 @@ static int run(Run *r)
 }
 
 /* In a child: what it says goes through a pipe. */
-static void run_apart(const ConformanceTest *test, const char *unit)
+static void run_apart(const ConformanceTest *test, const char *unit, bool gradients)
 {
     int ends[2], status = 0;
     char folder[4000], said[1000] = "";
@@ -134,11 +138,11 @@ static void run_apart(const ConformanceTest *test, const char *unit)
     if (child < 0) exit(1);
     if (child == 0) {
         static Run r;
-        r = (Run){.test = test, .folder = folder};
+        r = (Run){.test = test, .folder = folder, .gradients = gradients};
         alarm(SECONDS);
         int result = run(&r);
         r.fault.text[strcspn(r.fault.text, "\n\t")] = 0;
-        if (result && write(ends[1], r.fault.text, strlen(r.fault.text)) < 0) _exit(1);
+        if ((result || gradients) && write(ends[1], r.fault.text, strlen(r.fault.text)) < 0) _exit(1);
         _exit(result);
     }
     close(ends[1]);
@@ -152,10 +156,10 @@ static void run_apart(const ConformanceTest *test, const char *unit)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: %s UNIT\n", argv[0]);
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s UNIT [gradients]\n", argv[0]);
         return 2;
     }
-    for (const ConformanceTest *t = conformance_tests; t->name; t++) run_apart(t, argv[1]);
+    for (const ConformanceTest *t = conformance_tests; t->name; t++) run_apart(t, argv[1], argc > 2);
     return 0;
 }
