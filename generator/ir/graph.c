@@ -150,14 +150,15 @@ void graph_sort(Graph *g)
 /* ---- dropping ---- */
 void graph_prune(Graph *g)
 {
-    uint8_t *needed = NEW_ARRAY(g->arena, uint8_t, g->next_op + 1);
+    Arena *scratch = arena_new();
+    uint8_t *needed = NEW_ARRAY(scratch, uint8_t, g->next_op + 1);
     Ops stack = {0};
 #define NEED(op_)                                                                                                                  \
     do {                                                                                                                           \
         Op *need = (op_);                                                                                                          \
         if (need && !needed[need->id]) {                                                                                           \
             needed[need->id] = 1;                                                                                                  \
-            vec_push(g->arena, &stack, need);                                                                                      \
+            vec_push(scratch, &stack, need);                                                                                      \
         }                                                                                                                          \
     } while (0)
     for (int i = 0; i < g->outputs.n; i++) NEED(g->outputs.at[i]->def);
@@ -177,6 +178,7 @@ void graph_prune(Graph *g)
             if (op->body[b]) graph_prune(op->body[b]);
     }
     g->ops.n = kept;
+    arena_free(scratch);
     graph_settle(g);
 }
 

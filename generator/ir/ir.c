@@ -221,7 +221,7 @@ static Value *value_new(Graph *g, const char *name, Dtype dtype, int rank, Expr 
 {
     Value *v = NEW(g->arena, Value);
     v->id = g->next_value++;
-    v->name = arena_copy(g->arena, name, strlen(name));
+    v->name = *name ? arena_copy(g->arena, name, strlen(name)) : "";
     v->dtype = dtype;
     v->rank = rank;
     v->shape = NEW_ARRAY(g->arena, Expr *, rank + 1);
@@ -243,14 +243,18 @@ Op *graph_op(Graph *g, OpKind kind, Value *const *in, int n_in, int n_out)
     const OpInfo *info = op_info(kind);
     if (info->operands >= 0 && n_in != info->operands) bug("%s with %d operands", info->name, n_in);
     if (info->results >= 0 && n_out != info->results) bug("%s with %d results", info->name, n_out);
-    Op *op = NEW(g->arena, Op);
+    struct {
+        Op op;
+        Value *operands[];
+    } *together = arena_alloc(g->arena, sizeof *together + sizeof(Value *) * (size_t)(n_in + n_out));
+    Op *op = &together->op;
     op->kind = kind;
     op->id = g->next_op++;
-    op->in = NEW_ARRAY(g->arena, Value *, n_in + 1);
+    op->in = together->operands;
     op->n_in = n_in;
-    op->out = NEW_ARRAY(g->arena, Value *, n_out + 1);
+    op->out = op->in + n_in;
     op->n_out = n_out;
-    op->attrs = NEW_ARRAY(g->arena, Attr, attrs_of(info));
+    if (attrs_of(info)) op->attrs = NEW_ARRAY(g->arena, Attr, attrs_of(info));
     op->source = g->source;
     op->role = g->role;
     for (int i = 0; i < n_in; i++) op_set_operand(g, op, i, in[i]);

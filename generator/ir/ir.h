@@ -130,6 +130,7 @@ struct Graph {
     const char *name;      /* "train", "evaluate", "body" */
     Values inputs;         /* batch, weights, states, hypers, parameters in order */
     Ops ops;               /* in an order of execution */
+    Ops spare;             /* room for the list that a pass writes next */
     Values outputs;        /* what the graph is for */
     const char **output_names; /* beside outputs; NULL in bodies */
     int next_value, next_op;

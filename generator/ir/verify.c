@@ -140,7 +140,7 @@ static void verify_readers(const Verify *v, const Op *op)
 /* The lists say of every operation here that it uses its operands, and say it once: the counts agree, so nothing else is said. */
 static void verify_users(const Verify *v)
 {
-    int *uses = NEW_ARRAY(v->g->arena, int, v->g->next_value + 1);
+    int *uses = NEW_ARRAY(v->scratch, int, v->g->next_value + 1);
     for (int o = 0; o < v->g->ops.n; o++) {
         const Op *op = v->g->ops.at[o];
         for (int i = 0; i < op->n_in; i++) {
@@ -186,8 +186,9 @@ static void verify_op(Verify *v, const Op *op)
 void verify_graph(const Graph *g, const char *after, bool in_body)
 {
     Verify v = {.g = g, .after = after, .in_body = in_body};
-    v.made = NEW_ARRAY(g->arena, const Value *, g->next_value + 1);
-    v.overwritten = NEW_ARRAY(g->arena, bool, g->next_value + 1);
+    v.scratch = arena_new();
+    v.made = NEW_ARRAY(v.scratch, const Value *, g->next_value + 1);
+    v.overwritten = NEW_ARRAY(v.scratch, bool, g->next_value + 1);
     for (int i = 0; i < g->ops.n; i++) v.has_commit = v.has_commit || g->ops.at[i]->kind == OP_commit;
     for (int i = 0; i < g->inputs.n; i++) {
         if (in_body && g->inputs.at[i]->origin != FROM_PARAMETER) verify_wrong(&v, NULL, "a body's input %d is no parameter", i);
@@ -197,6 +198,7 @@ void verify_graph(const Graph *g, const char *after, bool in_body)
     for (int i = 0; i < g->outputs.n; i++)
         if (!is_made(&v, g->outputs.at[i])) verify_wrong(&v, NULL, "output %d is made nowhere", i);
     verify_users(&v);
+    arena_free(v.scratch);
 }
 
 void graph_verify(const Graph *g, const char *after)

@@ -7,6 +7,7 @@
 
 typedef struct {
     const Graph *g;
+    Arena *scratch;
     const char *after;
     bool in_body, has_commit, committed, assigned;
     const Value **made; /* by id, so far */

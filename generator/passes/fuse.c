@@ -657,6 +657,7 @@ static bool reads_other_target(const Fuse *f, const Group *group, const Draft *d
         for (int i = 0; i < op->n_in; i++) {
             const Value *root = op->in[i];
             while (root->def && root->def->kind == OP_reshape) root = root->def->in[0];
+            if (root->origin != FROM_WEIGHT && root->origin != FROM_STATE) continue; /* a hyper has a user in every update */
             for (int u = 0; u < root->users.n; u++) {
                 const Op *assign = root->users.at[u];
                 if (assign->kind != OP_assign || assign->in[0] != root) continue;

@@ -1,6 +1,8 @@
 /* One walk over a graph that keeps or replaces each operation. */
 #include "passes/rewrite.h"
 
+enum { FEW_RESULTS = 8 };
+
 /* A value that was replaced may be what the graph is for; by is indexed by id, up to n. */
 static void replace_outputs(Graph *g, Value *const *by, int n)
 {
@@ -15,11 +17,15 @@ int rewrite(Graph *g, RewriteRule *rule, void *context, bool bodies)
     const int values = g->next_value;
     Value **replacement = NULL;
     int replaced = 0;
-    g->ops = (Ops){0};
+    g->ops = g->spare;
+    g->ops.n = 0;
+    g->spare = (Ops){0};
+    Value *few[FEW_RESULTS];
     for (int o = 0; o < before.n; o++) {
         Op *op = before.at[o];
         for (int k = 0; bodies && k < 2 && op->body[k]; k++) replaced += rewrite(op->body[k], rule, context, true);
-        Value **by = NEW_ARRAY(g->arena, Value *, op->n_out + 1);
+        Value **by = op->n_out > FEW_RESULTS ? NEW_ARRAY(g->arena, Value *, op->n_out) : few;
+        for (int i = 0; i < op->n_out; i++) by[i] = NULL;
         g->source = op->source;
         g->role = op->role;
         if (!rule(g, op, by, context)) {
@@ -35,6 +41,7 @@ int rewrite(Graph *g, RewriteRule *rule, void *context, bool bodies)
     }
     g->source = source;
     g->role = role;
+    g->spare = before;
     if (!replaced) return 0;
     if (replacement) replace_outputs(g, replacement, values); /* else it was all in bodies */
     graph_settle(g);

@@ -229,11 +229,11 @@ static bool same_op(const Op *a, const Op *b)
     return true;
 }
 
-static Seen seen_new(const Graph *g)
+static Seen seen_new(Arena *scratch, const Graph *g)
 {
     uint64_t room = 16;
     while (room < 2 * (uint64_t)g->ops.n + 2) room *= 2;
-    return (Seen){NEW_ARRAY(g->arena, Op *, room), NEW_ARRAY(g->arena, uint64_t, room), room - 1};
+    return (Seen){NEW_ARRAY(scratch, Op *, room), NEW_ARRAY(scratch, uint64_t, room), room - 1};
 }
 
 static bool merge_equal(Graph *g, Op *op, Value **by, void *context)
@@ -256,10 +256,13 @@ static bool merge_equal(Graph *g, Op *op, Value **by, void *context)
 static int merge_equals(Graph *g)
 {
     int merged = 0;
-    Seen seen = seen_new(g);
+    Arena *scratch = arena_new();
+    Seen seen = seen_new(scratch, g);
     for (int o = 0; o < g->ops.n; o++)
         for (int k = 0; k < 2 && g->ops.at[o]->body[k]; k++) merged += merge_equals(g->ops.at[o]->body[k]);
-    return merged + rewrite(g, merge_equal, &seen, false);
+    merged += rewrite(g, merge_equal, &seen, false);
+    arena_free(scratch);
+    return merged;
 }
 
 void pass_simplify(Graph *g)

@@ -10,6 +10,7 @@
 typedef struct Block {
     struct Block *next;
     size_t used, room;
+    bool one_text; /* a long text lies in it, and nothing else ever will */
     _Alignas(16) unsigned char bytes[];
 } Block;
 
@@ -248,12 +249,13 @@ enum { LONG_TEXT = 1 << 18 };
 static char *grow_long_text(Buf *buf, size_t room)
 {
     Block **link = &buf->arena->first;
-    while (*link && (char *)(*link)->bytes != buf->text) link = &(*link)->next;
+    while (*link && !((*link)->one_text && (char *)(*link)->bytes == buf->text)) link = &(*link)->next;
     Block *block = *link;
     if (!block) { /* it was short until now */
         if (!buf->arena->first) arena_alloc(buf->arena, 1);
         block = block_new(room);
         block->used = room;
+        block->one_text = true;
         block->next = buf->arena->first->next;
         buf->arena->first->next = block;
         if (buf->length) memcpy(block->bytes, buf->text, buf->length);
