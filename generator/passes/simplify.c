@@ -265,6 +265,44 @@ static int merge_equals(Graph *g)
     return merged;
 }
 
+/* ---- constants of loops ---- */
+/* A matrix that every step of a scan multiplies by: only as the right operand, transposed. */
+static bool is_transposed_each_step(const Value *v)
+{
+    if (v->rank != 2 || v->users.n == 0) return false;
+    for (int i = 0; i < v->users.n; i++) {
+        const Op *u = v->users.at[i];
+        if (u->kind != OP_dot || u->in[1] != v || u->in[0] == v || op_int(u, ATTR_trans_b) != 1) return false;
+    }
+    return true;
+}
+
+/* It is transposed once, before the loop: a product of few rows then reads it as it lies. */
+static void transpose_before_scans(Graph *g)
+{
+    static const int64_t exchange[] = {1, 0};
+    const int n = g->ops.n;
+    bool changed = false;
+    for (int o = 0; o < n; o++) {
+        Op *op = g->ops.at[o];
+        if (op->kind != OP_scan) continue;
+        Graph *body = op->body[0];
+        for (int i = (int)(op_int(op, ATTR_carries) + op_int(op, ATTR_slices)); i < op->n_in; i++) {
+            Value *inside = body->inputs.at[i];
+            bool given_out = false;
+            for (int k = 0; k < body->outputs.n; k++) given_out |= body->outputs.at[k] == inside;
+            if (given_out || !is_transposed_each_step(inside)) continue;
+            for (int u = 0; u < inside->users.n; u++) op_set_int(body, inside->users.at[u], ATTR_trans_b, 0);
+            Expr *const shape[] = {inside->shape[1], inside->shape[0]};
+            inside->shape[0] = shape[0], inside->shape[1] = shape[1];
+            g->source = op->source, g->role = op->role;
+            op_set_operand(g, op, i, b_transpose(g, op->in[i], exchange));
+            changed = true;
+        }
+    }
+    if (changed) graph_sort(g);
+}
+
 void pass_simplify(Graph *g)
 {
     for (int round = 0, changed = 1; changed && round < MOST_ROUNDS; round++) {
@@ -272,4 +310,6 @@ void pass_simplify(Graph *g)
         changed += merge_equals(g);
         graph_prune(g);
     }
+    transpose_before_scans(g);
+    graph_prune(g);
 }

@@ -1,13 +1,22 @@
 /* test.onnx -> model.cu
  * loss   mse(y), optimizer adamw, fp32
  * dims   n 1..64 ~ 8, time 1..512 ~ 32
- * train    13 kernels; bytes moved 608*n*time + 192*n + 512*time + 2088,
+ * train    14 kernels; bytes moved 608*n*time + 192*n + 512*time + 2600,
  *          least possible 32*n*time + 32*n + 1536
  * made by disc-gen models/test.onnx -o build */
 #include "model.h"
 #include "runtime/device/device.h"
 #include "runtime/device/blas.h"
 #include "runtime/controller/step.h"
+
+/* transpose_each: f32[8, 8] = transpose  "/rnn" */
+__global__ void transpose_each(float *__restrict__ y, const float *__restrict__ a)
+{
+    FOR_ROWS (row, 8) {
+        const int64_t at = row * 8;
+        FOR_LANES (j, 8) y[at + j] = a[row + j * 8];
+    }
+}
 
 /* add_tanh: f32[n, 8] = add, tanh */
 __global__ void add_tanh(float *y, const float *a, const float *b, int64_t n0)
@@ -102,6 +111,7 @@ int train_step(Step *s)
     float *const r_exp_avg_sq = state<float>(s, STATE_R_EXP_AVG_SQ);                    /* (8, 8) "r.exp_avg_sq" */
     float *const h = buffer<float>(s, TRAIN_H);                                         /* (n, 8) "input h" */
     float *const x = buffer<float>(s, TRAIN_X);                                         /* (time, n, 8) "input x" */
+    float *const rnn_transpose = buffer<float>(s, TRAIN_RNN_TRANSPOSE);                 /* (8, 8) "/rnn" */
     float *const rnn = buffer<float>(s, TRAIN_RNN);                                     /* (n, 8) "/rnn" */
     float *const rnn_scan_1 = buffer<float>(s, TRAIN_RNN_SCAN_1);                       /* (time, n, 8) "/rnn" */
     float *const dot_2 = buffer<float>(s, TRAIN_DOT_2);                                 /* (n, 8) */
@@ -114,11 +124,12 @@ int train_step(Step *s)
     float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                 /* (8, 8) "gradient of /rnn" */
 
     /* ---- forward ---- */
+    LAUNCH(s, transpose_each, rows(8, 8), 32)(rnn_transpose, r);                                    /* "/rnn" */
     copy_tensor(s, rnn, h, 32*n);
     for (int64_t t = 0; t < time; t++) { /* "/rnn" */
         float *const x_t = x + t * (8*n); /* (n, 8) */
         float *const rnn_scan_1_t = rnn_scan_1 + t * (8*n); /* (n, 8) */
-        dot(s, dot_2, rnn, r, 1, n, 8, 8, 0, 1);
+        dot(s, dot_2, rnn, rnn_transpose, 1, n, 8, 8, 0, 0);
         LAUNCH(s, add_tanh, elements(8*n), 256)(rnn_scan_1_t, dot_2, x_t, 8*n);
         copy_tensor(s, rnn, rnn_scan_1_t, 32*n);
     }
