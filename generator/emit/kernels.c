@@ -111,11 +111,25 @@ static const char *sources_text(Arena *arena, const Group *group)
     return buf_text(&out);
 }
 
+/* What only says where elements come from, in a group that computes something. */
+static bool goes_without_saying(const Group *group, const Op *op)
+{
+    const bool index = op->kind == OP_broadcast || op->kind == OP_reshape || op->kind == OP_cast;
+    return op != main_op(group) && (index || (op_info(op->kind)->class == SOURCE && op->kind != OP_random));
+}
+
 static const char *ops_text(Arena *arena, const Group *group)
 {
     Buf out = {.arena = arena};
-    for (int i = 0; i < group->ops.n && out.length < 100; i++)
-        buf_printf(&out, "%s%s", out.length ? ", " : "", op_info(group->ops.at[i]->kind)->name);
+    for (int i = 0; i < group->ops.n; i++) {
+        const Op *op = group->ops.at[i];
+        if (goes_without_saying(group, op)) continue;
+        if (out.length > 100) {
+            buf_put(&out, ", ...");
+            break;
+        }
+        buf_printf(&out, "%s%s", out.length ? ", " : "", op_info(op->kind)->name);
+    }
     return buf_text(&out);
 }
 

@@ -36,19 +36,19 @@ __global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, i
     }
 }
 
-/* broadcast_each: f32[time, n, 8] = constant, broadcast  "loss" */
+/* broadcast_each: f32[time, n, 8] = broadcast  "loss" */
 __global__ void broadcast_each(float *__restrict__ y, int64_t n0)
 {
     FOR_EACH (i, n0) y[i] = 1.f;
 }
 
-/* broadcast_each_2: f32[n, 8] = constant, broadcast  "/rnn" */
+/* broadcast_each_2: f32[n, 8] = broadcast  "/rnn" */
 __global__ void broadcast_each_2(float *__restrict__ y, int64_t n0)
 {
     FOR_EACH (i, n0) y[i] = 0.f;
 }
 
-/* pad_add: f32[time, n, 8] = constant, pad, pad, add  "/rnn" */
+/* pad_add: f32[time, n, 8] = pad, pad, add  "/rnn" */
 __global__ void pad_add(float *__restrict__ y, const float *__restrict__ a, const float *__restrict__ b, int64_t n0, int64_t n1)
 {
     FOR_ROWS (row, n0) {
@@ -61,7 +61,7 @@ __global__ void pad_add(float *__restrict__ y, const float *__restrict__ a, cons
     }
 }
 
-/* mul_sub_mul: f32[n, 8] = add, mul, constant, broadcast, sub, mul  "/rnn" */
+/* mul_sub_mul: f32[n, 8] = add, mul, sub, mul  "/rnn" */
 __global__ void mul_sub_mul(float *y, const float *a, const float *b, const float *c, int64_t n0)
 {
     FOR_EACH (i, n0) {
@@ -70,7 +70,7 @@ __global__ void mul_sub_mul(float *y, const float *a, const float *b, const floa
     }
 }
 
-/* update: f32[8, 8], f32[8, 8], f32[8, 8] = mul, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast, mul, add  "r" */
+/* update: f32[8, 8], f32[8, 8], f32[8, 8] = mul, mul, sub, mul, mul, add, mul, mul, mul, add, sqrt, sqrt, div, add, div, div, mul, sub  "r" */
 __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_weight, const float *exp_avg, const float *gradient,
                        const float *exp_avg_sq, const float *weight, float beta1, float one_minus_beta1, float beta2,
                        float one_minus_beta2, float lr, float weight_decay, float bias_correction1, float bias_correction2,

@@ -13,7 +13,7 @@ __global__ void tanh_each(float *y, const float *a, int64_t n0)
     FOR_EACH (i, n0) y[i] = tanhf(a[i]);
 }
 
-/* lt_each: bool[] = constant, lt */
+/* lt_each: bool[] = lt */
 __global__ void lt_each(bool *__restrict__ y, const int64_t *__restrict__ a)
 {
     const int64_t v = a[0];

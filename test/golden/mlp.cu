@@ -9,7 +9,7 @@
 #include "runtime/device/blas.h"
 #include "runtime/controller/step.h"
 
-/* add_tanh: f32[batch, 32] = broadcast, add, tanh  "/up/Add", "/Tanh" */
+/* add_tanh: f32[batch, 32] = add, tanh  "/up/Add", "/Tanh" */
 __global__ void add_tanh(float *y, const float *a, const float *__restrict__ b, int64_t n0)
 {
     FOR_ROWS (row, n0) {
@@ -35,13 +35,13 @@ __global__ void row_sub_mul_reduce_sum(float *y0, float *__restrict__ y1, const 
     }
 }
 
-/* mul_each: f32[batch, 4] = constant, broadcast, mul  "loss" */
+/* mul_each: f32[batch, 4] = mul  "loss" */
 __global__ void mul_each(float *y, const float *a, int64_t n0)
 {
     FOR_EACH (i, n0) y[i] = a[i] * 2.f;
 }
 
-/* mul_sub_mul: f32[batch, 32] = mul, constant, broadcast, sub, mul  "/Tanh" */
+/* mul_sub_mul: f32[batch, 32] = mul, sub, mul  "/Tanh" */
 __global__ void mul_sub_mul(float *y, const float *a, const float *b, int64_t n0)
 {
     FOR_EACH (i, n0) {
@@ -50,7 +50,7 @@ __global__ void mul_sub_mul(float *y, const float *a, const float *b, int64_t n0
     }
 }
 
-/* update: f32[32, 4], f32[32, 4], f32[32, 4] = mul, broadcast, mul, sub, broadcast, mul, broadcast, mul, add, mul, broadcast, mul, broadcast, mul, add  "down.weight" */
+/* update: f32[32, 4], f32[32, 4], f32[32, 4] = mul, mul, sub, mul, mul, add, mul, mul, mul, add, sqrt, sqrt, div, add, div, div, mul, sub  "down.weight" */
 __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_weight, const float *exp_avg, const float *gradient,
                        const float *exp_avg_sq, const float *weight, float beta1, float one_minus_beta1, float beta2,
                        float one_minus_beta2, float lr, float weight_decay, float bias_correction1, float bias_correction2,
