@@ -397,15 +397,12 @@ static bool lies_in(const Maker *m, const Values *values, int buffer)
 static bool may_run_again(const Group *group)
 {
     switch (group->kind) {
-    case GROUP_LOOP:
-    case GROUP_REDUCE:
-    case GROUP_CUMULATIVE:
-    case GROUP_SORT:
-    case GROUP_SCATTER:
-    case GROUP_DOT:
-    case GROUP_CONV:
-    case GROUP_POOL: return group->assigns.n == 0;
-    default: return false;
+    case GROUP_LATE:
+    case GROUP_VIEW:
+    case GROUP_REGION:
+    case GROUP_ASSIGN:
+    case GROUP_COMMIT: return false;
+    default: return group->assigns.n == 0;
     }
 }
 

@@ -200,10 +200,16 @@ static int64_t bytes_freed(const Schedule *s, const Group *group, int *roots)
     return freed;
 }
 
+/* An update sets its gradient free: in the model's order, too, it runs as soon as it can. */
+static bool updates(const Group *group)
+{
+    return strcmp(group->ops.at[group->ops.n - 1]->role, "optimizer") == 0;
+}
+
 static void make_ready(Schedule *s, int i, bool by_memory, int *roots)
 {
     const Group *group = s->groups->list.at[i];
-    int64_t gain = by_memory ? bytes_freed(s, group, roots) - bytes_added(s, group) : 0;
+    int64_t gain = by_memory ? bytes_freed(s, group, roots) - bytes_added(s, group) : updates(group);
     heap_push(s, (Ready){s->phase[i], gain, i, ++s->stamp[i]});
 }
 
