@@ -41,15 +41,6 @@ __global__ void mul_each(float *y, const float *a, int64_t n0)
     FOR_EACH (i, n0) y[i] = a[i] * 2.f;
 }
 
-/* mul_sub_mul: f32[batch, 32] = mul, sub, mul  "/Tanh" */
-__global__ void mul_sub_mul(float *y, const float *a, const float *b, int64_t n0)
-{
-    FOR_EACH (i, n0) {
-        const float v = b[i];
-        y[i] = a[i] * (1.f - v * v);
-    }
-}
-
 /* update: f32[32, 4], f32[32, 4], f32[32, 4] = mul, mul, sub, mul, mul, add, mul, mul, mul, add, sqrt, sqrt, div, add, div, div, mul, sub  "down.weight" */
 __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_weight, const float *exp_avg, const float *gradient,
                        const float *exp_avg_sq, const float *weight, float beta1, float one_minus_beta1, float beta2,
@@ -68,6 +59,15 @@ __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_wei
         new_exp_avg[i] = v2;
         new_exp_avg_sq[i] = v3;
         new_weight[i] = v8;
+    }
+}
+
+/* mul_sub_mul: f32[batch, 32] = mul, sub, mul  "/Tanh" */
+__global__ void mul_sub_mul(float *y, const float *a, const float *b, int64_t n0)
+{
+    FOR_EACH (i, n0) {
+        const float v = b[i];
+        y[i] = a[i] * (1.f - v * v);
     }
 }
 
@@ -115,8 +115,8 @@ int train_step(Step *s)
     float *const up_matmul = buffer<float>(s, TRAIN_UP_MATMUL);                         /* (batch, 32) "/up/MatMul" */
     float *const down_matmul = buffer<float>(s, TRAIN_DOWN_MATMUL);                     /* (batch, 4) "/down/MatMul" */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                   /* () "loss" */
-    float *const d_down_matmul = buffer<float>(s, TRAIN_D_DOWN_MATMUL);                 /* (32, 4) "gradient of /down/MatMul" */
     float *const d_down_matmul_dot = buffer<float>(s, TRAIN_D_DOWN_MATMUL_DOT);         /* (batch, 32) "gradient of /down/MatMul" */
+    float *const d_down_matmul = buffer<float>(s, TRAIN_D_DOWN_MATMUL);                 /* (32, 4) "gradient of /down/MatMul" */
     float *const d_up_add = buffer<float>(s, TRAIN_D_UP_ADD);                           /* (32) "gradient of /up/Add" */
     float *const d_up_matmul = buffer<float>(s, TRAIN_D_UP_MATMUL);                     /* (16, 32) "gradient of /up/MatMul" */
 
@@ -133,13 +133,13 @@ int train_step(Step *s)
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
     LAUNCH(s, mul_each, elements(4*batch), 256)(down_matmul, down_matmul, 4*batch);                 /* "loss", in place */
+    dot(s, d_down_matmul_dot, down_matmul, down_weight, 1, batch, 32, 4, 0, 1);                     /* "/down/MatMul" */
     dot(s, d_down_matmul, up_matmul, down_matmul, 1, 32, 4, batch, 1, 0);                           /* "/down/MatMul" */
     save_gradient(s, WEIGHT_DOWN_WEIGHT, d_down_matmul, 512);
-    dot(s, d_down_matmul_dot, down_matmul, down_weight, 1, batch, 32, 4, 0, 1);                     /* "/down/MatMul" */
-    LAUNCH(s, mul_sub_mul, elements(32*batch), 256)(up_matmul, d_down_matmul_dot, up_matmul, 32*batch); /* "/Tanh", in place */
     LAUNCH(s, update, elements(128), 256)(down_weight_exp_avg, down_weight_exp_avg_sq, down_weight,
             down_weight_exp_avg, d_down_matmul, down_weight_exp_avg_sq, down_weight, beta1, one_minus_beta1, beta2,
             one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 128);       /* "down.weight" */
+    LAUNCH(s, mul_sub_mul, elements(32*batch), 256)(up_matmul, d_down_matmul_dot, up_matmul, 32*batch); /* "/Tanh", in place */
     LAUNCH(s, reduce_sum, rows(1, 64*batch), 64)(d_up_add, up_matmul, batch);                       /* "/up/Add" */
     save_gradient(s, WEIGHT_UP_BIAS, d_up_add, 128);
     LAUNCH(s, update, elements(32), 256)(up_bias_exp_avg, up_bias_exp_avg_sq, up_bias, up_bias_exp_avg, d_up_add,
