@@ -412,6 +412,18 @@ static void points_table(Tables *t, const Program *p)
                family, n, family, n, family);
 }
 
+static void library_table(Tables *t, const Program *p)
+{
+    buf_printf(&t->out,
+               "/* Plans found for some dims, for the controller to start from at others: for each gap between two uses that may "
+               "be given\n"
+               " * up, 0: kept, 1: dropped, 2: evicted until it is made again, 3: lent to a chain. */\n"
+               "static const char *const %s_library[] = {\n",
+               p->name);
+    for (int i = 0; i < p->library.n; i++) buf_printf(&t->out, "    \"%s\",\n", p->library.at[i]);
+    buf_put(&t->out, "    0,\n};\n\n");
+}
+
 static void traffic_function(Tables *t, const Program *p)
 {
     const Layout *l = t->l;
@@ -448,7 +460,7 @@ static void program_table(Tables *t, const Program *p)
     const char *n = p->name;
     bool points = p->points.n > 0;
     lives_table(t, p);
-    if (points) units_table(t, p), points_table(t, p);
+    if (points) units_table(t, p), points_table(t, p), library_table(t, p);
     traffic_function(t, p);
     outputs_table(t, p);
     buf_printf(&t->out, "static const int %s_input_buffer[] = {", n);
@@ -472,8 +484,9 @@ static void program_table(Tables *t, const Program *p)
                    "    .n_units = sizeof %s_units / sizeof *%s_units - 1,\n    .units = %s_units,\n    .touches = %s_touches,\n   "
                    " .costs = "
                    "%s_costs,\n    .n_points = sizeof %s_points / sizeof *%s_points,\n    .points = %s_points,\n    .point_costs = "
-                   "%s_point_costs,\n    .replay = %s_replay,\n",
-                   n, n, n, n, n, n, n, n, n, n);
+                   "%s_point_costs,\n    .replay = %s_replay,\n"
+                   "    .library = %s_library,\n    .n_library = %d,\n",
+                   n, n, n, n, n, n, n, n, n, n, n, p->library.n);
     buf_put(&t->out, "};\n\n");
 }
 

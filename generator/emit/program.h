@@ -125,6 +125,7 @@ typedef struct Program {
     Pointers *places; /* Value -> Place */
     VEC(Unit) units;
     VEC(Point) points;
+    VEC(const char *) library; /* plans for the controller to start from */
 } Program;
 
 /* The launches of every group, in order; adds their kernels to k.  Before layout_name. */

@@ -3,6 +3,7 @@
 #include "emit/controller.h"
 #include "emit/embed.h"
 #include "emit/folder.h"
+#include "emit/plans.h"
 #include "emit/step.h"
 #include "emit/template.h"
 #include "passes/rematerialize.h"
@@ -151,6 +152,9 @@ void emit_project(const Project *project, Arena *arena, Symbols *symbols)
     layout_name(layout, taken, map_count(kernel_names));
     for (int i = 0; i < n; i++) programs[i] = program_make(layout, names[i], groups[i], launches[i]);
     for (int i = 0; i < n; i++)
-        if (!strcmp(names[i], "train")) pass_rematerialize(arena, symbols, programs[i]);
+        if (!strcmp(names[i], "train")) {
+            pass_rematerialize(arena, symbols, programs[i]);
+            find_plans(layout, programs[i]);
+        }
     write_folder(project, layout, programs, n, kernels_text(kernels));
 }

@@ -245,7 +245,7 @@ static int64_t temp_peak(const Flow *f, int u, const int64_t *buffer_bytes, Inte
     return n ? planner_live_peak(intervals, n) : 0;
 }
 
-bool sizes_at_dims(Sizes *sizes, const Flow *f, const int64_t *dims, const int64_t *buffer_bytes)
+bool sizes_make(Sizes *sizes, const Flow *f, const int64_t *buffer_bytes, const int64_t *flops, const int64_t *moved)
 {
     size_t units = (size_t)f->n_units + 1, versions = (size_t)f->n_versions + 1;
     memset(sizes, 0, sizeof *sizes);
@@ -258,17 +258,30 @@ bool sizes_at_dims(Sizes *sizes, const Flow *f, const int64_t *dims, const int64
         sizes->temp_bytes = sizes->bytes + versions;
         sizes->flops = sizes->temp_bytes + units;
         sizes->moved = sizes->flops + units;
-        f->program->costs(dims, sizes->flops, sizes->moved);
     }
     for (int v = 0; right && v < f->n_versions; v++) sizes->bytes[v] = buffer_bytes[f->buffer[v]];
     for (int u = 0; right && u < f->n_units; u++) {
-        sizes->seconds[u] = (double)sizes->flops[u] / FLOPS_A_SECOND + (double)sizes->moved[u] / BYTES_A_SECOND;
+        sizes->flops[u] = flops[u];
+        sizes->moved[u] = moved[u];
+        sizes->seconds[u] = (double)flops[u] / FLOPS_A_SECOND + (double)moved[u] / BYTES_A_SECOND;
         sizes->all_seconds += sizes->seconds[u];
-        sizes->all_flops += sizes->flops[u];
+        sizes->all_flops += flops[u];
         right = (sizes->temp_bytes[u] = temp_peak(f, u, buffer_bytes, intervals)) >= 0;
     }
     free(intervals);
     if (!right) sizes_free(sizes);
+    return right;
+}
+
+bool sizes_at_dims(Sizes *sizes, const Flow *f, const int64_t *dims, const int64_t *buffer_bytes)
+{
+    size_t units = (size_t)f->n_units + 1;
+    int64_t *costs = malloc(2 * units * sizeof *costs);
+    memset(sizes, 0, sizeof *sizes);
+    if (!costs) return false;
+    f->program->costs(dims, costs, costs + units);
+    bool right = sizes_make(sizes, f, buffer_bytes, costs, costs + units);
+    free(costs);
     return right;
 }
 

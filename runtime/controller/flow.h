@@ -47,6 +47,8 @@ typedef struct {
     double all_seconds;
     int64_t all_flops;
 } Sizes;
+/* flops and moved: of each unit; they are copied. */
+bool sizes_make(Sizes *sizes, const Flow *flow, const int64_t *buffer_bytes, const int64_t *flops, const int64_t *moved);
 bool sizes_at_dims(Sizes *sizes, const Flow *flow, const int64_t *dims, const int64_t *buffer_bytes); /* false without memory */
 void sizes_free(Sizes *sizes);
 

@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HALVES = 24 };                  /* halves of blocks along the step */
-static const int64_t EFFORT = 6000000; /* looks at listed buffers, all orders and moves together */
+enum { HALVES = 24 };                       /* halves of blocks along the step */
+static const int64_t EFFORT = 6000000;      /* looks at listed buffers, all orders together */
+static const int64_t MOVES_EFFORT = 800000; /* all moves together: about 5 ms */
 enum { MOST_MOVES = 3000 };
 
 typedef struct {
@@ -178,10 +179,10 @@ static void disturb(const Packing *p, const Search *s, int *order, uint64_t *ran
 static void improve(Packing *p, Search *s)
 {
     uint64_t random = 1;
-    int64_t current = s->arena;
+    int64_t current = s->arena, effort = p->effort + MOVES_EFFORT;
     size_t bytes = (size_t)p->n * sizeof *s->order;
     memcpy(s->order, s->best_order, bytes);
-    for (int move = 0; move < MOST_MOVES && p->effort < EFFORT && s->arena > s->peak; move++) {
+    for (int move = 0; move < MOST_MOVES && p->effort < effort && s->arena > s->peak; move++) {
         memcpy(s->tried, s->order, bytes);
         disturb(p, s, s->tried, &random);
         bool fit = next_random(&random) % 10 < 7 ? s->first_fit : !s->first_fit, worse_too = next_random(&random) % 50 == 0;
