@@ -105,6 +105,32 @@ static void write_runtime(Folder *folder)
         if (strncmp(f->path, "runtime/", 8) == 0) folder_bytes(folder, f->path, f->at, (size_t)(f->end - f->at));
 }
 
+/* The text of a file is needed only until it is written. */
+typedef const char *TextOf(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels);
+
+static void write_text(Folder *folder, const char *name, TextOf *text_of, const Project *project, const Layout *layout,
+                       Program *const *programs, int n, const char *kernels)
+{
+    Layout brief = *layout;
+    brief.arena = arena_new();
+    folder_text(folder, name, text_of(project, &brief, programs, n, kernels));
+    arena_free(brief.arena);
+}
+
+static const char *text_of_header(const Project *project, const Layout *layout, Program *const *programs, int n,
+                                  const char *kernels)
+{
+    (void)kernels;
+    return model_h(project, layout, programs, n);
+}
+
+static const char *text_of_tables(const Project *project, const Layout *layout, Program *const *programs, int n,
+                                  const char *kernels)
+{
+    (void)kernels;
+    return controller_c(project, layout, programs, n);
+}
+
 static void write_folder(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)
 {
     Arena *arena = layout->arena;
@@ -113,9 +139,9 @@ static void write_folder(const Project *project, const Layout *layout, Program *
     const Hole holes[] = {{"MODEL", buf_text(&source)}, {"PROGRAM", project->options->inference ? "runner" : "trainer"}};
     const int n_holes = sizeof holes / sizeof *holes;
     Folder *folder = folder_open(arena, project->options->out);
-    folder_text(folder, "model.h", model_h(project, layout, programs, n));
-    folder_text(folder, "model.cu", model_cu(project, layout, programs, n, kernels));
-    folder_text(folder, "controller.c", controller_c(project, layout, programs, n));
+    write_text(folder, "model.h", text_of_header, project, layout, programs, n, kernels);
+    write_text(folder, "model.cu", model_cu, project, layout, programs, n, kernels);
+    write_text(folder, "controller.c", text_of_tables, project, layout, programs, n, kernels);
     if (!project->tables_alone) {
         folder_text(folder, "main.c", template_fill(arena, "templates/main.c", holes, n_holes));
         folder_text(folder, "Makefile", template_fill(arena, "templates/Makefile", holes, n_holes));

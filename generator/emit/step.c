@@ -2,6 +2,7 @@
 #include "emit/step.h"
 #include "support/diag.h"
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { COMMENT_COLUMN = 100, LINE_MAX_COLUMNS = 118 };
@@ -9,7 +10,8 @@ enum { COMMENT_COLUMN = 100, LINE_MAX_COLUMNS = 118 };
 typedef struct {
     const Layout *l;
     const Program *p;
-    Buf body; /* of the function, behind its declarations */
+    const Map *memory; /* C name -> Memory */
+    Buf body;          /* of the function, behind its declarations */
     const char *section;
     bool committed, has_commit, replays;
 } Writer;
@@ -303,40 +305,84 @@ static const char *tensor_comment(Arena *arena, const Tensor *t)
     return buf_text(&out);
 }
 
-static bool moves(const Writer *w, int buffer)
+/* What a step's text may name: an index into the layout's or the program's list of that kind. */
+typedef struct {
+    enum { NAMES_HYPER, NAMES_WEIGHT, NAMES_STATE, NAMES_BUFFER } kind;
+    int index;
+    bool moves; /* BUFFER: it lies elsewhere after it was given up */
+} Memory;
+
+static void add_memory(const Layout *l, Map *all, const char *c, int kind, int index)
 {
-    for (int k = 0; k < w->p->points.n && !w->replays; k++)
-        if (w->p->points.at[k].buffer == buffer) return true;
-    return false;
+    Memory *m = NEW(l->arena, Memory);
+    *m = (Memory){.kind = kind, .index = index};
+    map_set(all, c, m);
 }
 
-static void declare_memory(Buf *out, const Writer *w, const Map *used)
+static Map *memory_of(const Layout *l, const Program *p)
+{
+    Map *all = map_new(l->arena);
+    for (int i = 0; i < l->hypers.n; i++) add_memory(l, all, l->hypers.at[i].c, NAMES_HYPER, i);
+    for (int i = 0; i < l->weights.n; i++)
+        if (p->reads_weight[i]) add_memory(l, all, l->weights.at[i].c, NAMES_WEIGHT, i);
+    for (int i = 0; i < l->states.n; i++)
+        if (p->reads_state[i]) add_memory(l, all, l->states.at[i].c, NAMES_STATE, i);
+    for (int i = 0; i < p->buffers.n; i++) add_memory(l, all, p->buffers.at[i].c, NAMES_BUFFER, i);
+    for (int k = 0; k < p->points.n; k++) {
+        Memory *m = map_get(all, p->buffers.at[p->points.at[k].buffer].c);
+        m->moves = true;
+    }
+    return all;
+}
+
+static int by_kind(const void *a, const void *b)
+{
+    const Memory *x = *(const Memory *const *)a, *y = *(const Memory *const *)b;
+    return x->kind != y->kind ? (x->kind > y->kind) - (x->kind < y->kind) : (x->index > y->index) - (x->index < y->index);
+}
+
+static void declare_one(Buf *out, const Writer *w, const Memory *m)
 {
     const Layout *l = w->l;
-    for (int i = 0; i < l->hypers.n; i++) {
-        const Value *v = l->hypers.at[i].value;
-        const char *c = l->hypers.at[i].c, *type = dtype_c(v->dtype);
-        if (map_has(used, c)) buf_printf(out, "    const %s %s = (%s)s->hypers[HYPER_%s];\n", type, c, type, upper(l->arena, c));
+    switch (m->kind) {
+    case NAMES_HYPER: {
+        const char *c = l->hypers.at[m->index].c, *type = dtype_c(l->hypers.at[m->index].value->dtype);
+        buf_printf(out, "    const %s %s = (%s)s->hypers[HYPER_%s];\n", type, c, type, upper(l->arena, c));
+        return;
     }
-    for (int i = 0; i < l->weights.n; i++) {
-        const char *c = l->weights.at[i].c;
-        if (w->p->reads_weight[i] && map_has(used, c))
-            declare_pointer(out, l, dtype_c(l->weights.at[i].tensor->dtype), false, c, "weight",
-                            arena_text(l->arena, "WEIGHT_%s", upper(l->arena, c)),
-                            tensor_comment(l->arena, l->weights.at[i].tensor));
+    case NAMES_WEIGHT: {
+        const char *c = l->weights.at[m->index].c;
+        const Tensor *t = l->weights.at[m->index].tensor;
+        declare_pointer(out, l, dtype_c(t->dtype), false, c, "weight", arena_text(l->arena, "WEIGHT_%s", upper(l->arena, c)),
+                        tensor_comment(l->arena, t));
+        return;
     }
-    for (int i = 0; i < l->states.n; i++) {
-        const char *c = l->states.at[i].c;
-        if (w->p->reads_state[i] && map_has(used, c))
-            declare_pointer(out, l, dtype_c(l->states.at[i].tensor->dtype), false, c, "state",
-                            arena_text(l->arena, "STATE_%s", upper(l->arena, c)), tensor_comment(l->arena, l->states.at[i].tensor));
+    case NAMES_STATE: {
+        const char *c = l->states.at[m->index].c;
+        const Tensor *t = l->states.at[m->index].tensor;
+        declare_pointer(out, l, dtype_c(t->dtype), false, c, "state", arena_text(l->arena, "STATE_%s", upper(l->arena, c)),
+                        tensor_comment(l->arena, t));
+        return;
     }
-    for (int i = 0; i < w->p->buffers.n; i++) {
-        const Buffer *b = &w->p->buffers.at[i];
-        if (map_has(used, b->c))
-            declare_pointer(out, l, b->type, moves(w, i), b->c, "buffer", buffer_enum(w, i),
-                            *b->source ? arena_text(l->arena, "%s \"%s\"", b->shape, b->source) : b->shape);
+    case NAMES_BUFFER: {
+        const Buffer *b = &w->p->buffers.at[m->index];
+        declare_pointer(out, l, b->type, m->moves && !w->replays, b->c, "buffer", buffer_enum(w, m->index),
+                        *b->source ? arena_text(l->arena, "%s \"%s\"", b->shape, b->source) : b->shape);
+        return;
     }
+    }
+}
+
+/* In the order of the lists.  Costs as much as the text has words, not as the program has buffers: a replay is short. */
+static void declare_memory(Buf *out, const Writer *w, const Map *used)
+{
+    VEC(const Memory *) named = {0};
+    for (int i = 0; i < map_count(used); i++) {
+        const Memory *m = map_get(w->memory, map_key(used, i));
+        if (m) vec_push(w->l->arena, &named, m);
+    }
+    if (named.n) qsort(named.at, (size_t)named.n, sizeof *named.at, by_kind);
+    for (int i = 0; i < named.n; i++) declare_one(out, w, named.at[i]);
 }
 
 static bool commits(const Items *items)
@@ -357,10 +403,10 @@ static void indented(Buf *out, const char *text)
     }
 }
 
-static void replay_text(Buf *out, const Layout *layout, const Program *p, int u)
+static void replay_text(Buf *out, const Layout *layout, const Program *p, const Map *memory, int u)
 {
     const Unit *unit = &p->units.at[u];
-    Writer w = {.l = layout, .p = p, .body = {.arena = layout->arena}, .replays = true};
+    Writer w = {.l = layout, .p = p, .memory = memory, .body = {.arena = layout->arena}, .replays = true};
     Buf text = {.arena = layout->arena};
     for (int i = unit->first_item; i <= unit->last_item; i++)
         if (p->items.at[i]->kind == ITEM_LAUNCH) launch_text(&w, p->items.at[i], 1);
@@ -375,7 +421,7 @@ static void replay_text(Buf *out, const Layout *layout, const Program *p, int u)
     buf_put(out, "    }\n");
 }
 
-static void replays_text(Buf *out, const Layout *layout, const Program *p)
+static void replays_text(Buf *out, const Layout *layout, const Program *p, const Map *memory)
 {
     if (!p->points.n) return;
     buf_printf(
@@ -385,15 +431,16 @@ static void replays_text(Buf *out, const Layout *layout, const Program *p)
         "void %s_replay(Step *s, int unit)\n{\n    switch (unit) {\n",
         p->name, p->name);
     for (int u = 0; u < p->units.n; u++)
-        if (p->units.at[u].again) replay_text(out, layout, p, u);
+        if (p->units.at[u].again) replay_text(out, layout, p, memory, u);
     buf_put(out, "    }\n}\n\n");
 }
 
 void step_text(Buf *out, const Layout *layout, const Program *p)
 {
-    Writer w = {.l = layout, .p = p, .body = {.arena = layout->arena}, .has_commit = commits(&p->items)};
+    const Map *memory = memory_of(layout, p);
+    Writer w = {.l = layout, .p = p, .memory = memory, .body = {.arena = layout->arena}, .has_commit = commits(&p->items)};
     units_text(&w);
-    replays_text(out, layout, p);
+    replays_text(out, layout, p, memory);
     const char *body = buf_text(&w.body);
     Map *used = words(layout->arena, body);
     bool trains = strcmp(p->name, "train") == 0;

@@ -109,11 +109,14 @@ char *arena_copy(Arena *arena, const char *text, size_t length)
     return out;
 }
 
-static int formatted_length(const char *format, va_list arguments)
+enum { SHORT_TEXT = 256 };
+
+/* Writes what fits, and returns the length of all of it: most texts are short, and formatted once. */
+static int formatted(char *out, size_t room, const char *format, va_list arguments)
 {
     va_list again;
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, again);
+    int length = vsnprintf(out, room, format, again);
     va_end(again);
     if (length < 0) bug("bad format: %s", format);
     return length;
@@ -121,11 +124,15 @@ static int formatted_length(const char *format, va_list arguments)
 
 char *arena_text(Arena *arena, const char *format, ...)
 {
+    char few[SHORT_TEXT];
     va_list arguments;
     va_start(arguments, format);
-    int length = formatted_length(format, arguments);
+    int length = formatted(few, sizeof few, format, arguments);
     char *out = arena_alloc(arena, (size_t)length + 1);
-    vsnprintf(out, (size_t)length + 1, format, arguments);
+    if ((size_t)length < sizeof few)
+        memcpy(out, few, (size_t)length);
+    else
+        vsnprintf(out, (size_t)length + 1, format, arguments);
     va_end(arguments);
     return out;
 }
@@ -302,9 +309,12 @@ void buf_printf(Buf *buf, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    int length = formatted_length(format, arguments);
-    buf_reserve(buf, (size_t)length);
-    vsnprintf(buf->text + buf->length, (size_t)length + 1, format, arguments);
+    const size_t room = buf->room ? buf->room - buf->length : 0;
+    int length = formatted(room ? buf->text + buf->length : NULL, room, format, arguments);
+    if ((size_t)length >= room) {
+        buf_reserve(buf, (size_t)length);
+        vsnprintf(buf->text + buf->length, (size_t)length + 1, format, arguments);
+    }
     buf->length += (size_t)length;
     va_end(arguments);
 }
