@@ -213,22 +213,39 @@ static const char *buffer_enum(const Writer *w, int buffer)
     return arena_text(w->l->arena, "%s_%s", upper(w->l->arena, w->p->name), upper(w->l->arena, w->p->buffers.at[buffer].c));
 }
 
-static void regenerate_text(Writer *w, int unit)
+/* Points by the unit before which their buffer comes back, or behind which it goes: first[unit], then next[point], -1 at the end.
+ */
+typedef struct {
+    int *first, *next;
+} PointsOf;
+
+static PointsOf points_by_unit(const Writer *w, bool back)
 {
-    for (int k = 0; k < w->p->points.n; k++) {
+    const Program *p = w->p;
+    PointsOf of = {NEW_ARRAY(w->l->arena, int, p->units.n + 1), NEW_ARRAY(w->l->arena, int, p->points.n + 1)};
+    for (int u = 0; u < p->units.n; u++) of.first[u] = -1;
+    for (int k = p->points.n - 1; k >= 0; k--) {
+        const int unit = back ? p->points.at[k].back : p->points.at[k].gone;
+        of.next[k] = of.first[unit];
+        of.first[unit] = k;
+    }
+    return of;
+}
+
+static void regenerate_text(Writer *w, const PointsOf *back, int unit)
+{
+    for (int k = back->first[unit]; k >= 0; k = back->next[k]) {
         const Point *point = &w->p->points.at[k];
         const Buffer *b = &w->p->buffers.at[point->buffer];
-        if (point->back != unit) continue;
         buf_printf(&w->body, "    if (evicted(s, %d)) %s = regenerate<%s>(s, %d, %s); /* REGENERATE %d: %s */\n", k, b->c, b->type,
                    k, buffer_enum(w, point->buffer), k, point->recipe);
     }
 }
 
-static void evict_text(Writer *w, int unit)
+static void evict_text(Writer *w, const PointsOf *gone, int unit)
 {
-    for (int k = 0; k < w->p->points.n; k++) {
+    for (int k = gone->first[unit]; k >= 0; k = gone->next[k]) {
         const Point *point = &w->p->points.at[k];
-        if (point->gone != unit) continue;
         buf_printf(&w->body, "    /* EVICT %d: %s; where the plan says so, %s bytes serve others until REGENERATE %d */\n", k,
                    w->p->buffers.at[point->buffer].c, expr_c(w->l, w->p->buffers.at[point->buffer].bytes, ""), k);
     }
@@ -238,11 +255,12 @@ static void evict_text(Writer *w, int unit)
 static void units_text(Writer *w)
 {
     const Program *p = w->p;
+    const PointsOf back = points_by_unit(w, true), gone = points_by_unit(w, false);
     for (int i = 0, u = 0; i < p->items.n; i++) {
         if (p->items.at[i]->kind != ITEM_SAVE) section(w, p->items.at[i]);
-        if (u < p->units.n && p->units.at[u].first_item == i) regenerate_text(w, u);
+        if (u < p->units.n && p->units.at[u].first_item == i) regenerate_text(w, &back, u);
         item_text(w, p->items.at[i], 1);
-        if (u < p->units.n && p->units.at[u].last_item == i) evict_text(w, u++);
+        if (u < p->units.n && p->units.at[u].last_item == i) evict_text(w, &gone, u++);
     }
 }
 
