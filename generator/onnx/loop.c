@@ -145,14 +145,18 @@ static bool loop_as_scan(Import *im, const OnnxNode *node, const Loop *l)
     return true;
 }
 
-/* condition && iteration < limit, where there is a limit. */
-static Value *going_on(Import *im, const OnnxNode *node, const Loop *l, Value *condition, Value *iteration)
+/* The limit, as seen from the graph that is being built.  Asked for before the body's nodes, whose results may have its name. */
+static Value *limit_of(Import *im, const OnnxNode *node, const Loop *l)
 {
-    Graph *g = im->graph;
+    if (!l->has_limit) return NULL;
+    return b_reshape(im->graph, b_cast(im->graph, term_value(im, scope_find(im, node->inputs[0])), DTYPE_i64), 0, NULL);
+}
+
+/* condition && iteration < limit, where there is a limit. */
+static Value *going_on(Graph *g, Value *condition, Value *iteration, Value *limit)
+{
     condition = b_reshape(g, condition, 0, NULL);
-    if (!l->has_limit) return condition;
-    Value *limit = b_reshape(g, b_cast(g, term_value(im, scope_find(im, node->inputs[0])), DTYPE_i64), 0, NULL);
-    return b_binary(g, OP_and, condition, b_binary(g, OP_lt, iteration, limit));
+    return limit ? b_binary(g, OP_and, condition, b_binary(g, OP_lt, iteration, limit)) : condition;
 }
 
 static void loop_as_while(Import *im, const OnnxNode *node, const Loop *l)
@@ -165,7 +169,7 @@ static void loop_as_while(Import *im, const OnnxNode *node, const Loop *l)
                          "number of steps",
                          l->carries + i);
     Value *first = has_input(node, 1) ? input(im, node, 1) : b_number(g, DTYPE_bool, 1);
-    first = going_on(im, node, l, first, b_number(g, DTYPE_i64, 0));
+    first = going_on(g, first, b_number(g, DTYPE_i64, 0), limit_of(im, node, l));
     Body *body = body_open(im, l->body, "body");
     Value *iteration = body_parameter(im, l->body->inputs[0].name, DTYPE_i64, 0, NULL);
     scope_define(im, l->body->inputs[0].name, term_of_value(im, iteration));
@@ -175,9 +179,10 @@ static void loop_as_while(Import *im, const OnnxNode *node, const Loop *l)
         carry[i] = carry_parameter(im, node, l->body->inputs[i + 2].name, l->initial[i]);
         scope_define(im, l->body->inputs[i + 2].name, carry[i]);
     }
+    Value *limit = limit_of(im, node, l);
     body_results(im, l->body, l->results);
     Value *next = b_add(im->graph, iteration, b_number(im->graph, DTYPE_i64, 1));
-    vec_push(im->arena, &im->graph->outputs, going_on(im, node, l, term_value(im, l->results[0]), next));
+    vec_push(im->arena, &im->graph->outputs, going_on(im->graph, term_value(im, l->results[0]), next, limit));
     for (int i = 0; i < l->carries; i++) {
         check_carry(im, node, carry[i], l->results[i + 1], i);
         body_output(im, l->results[i + 1]);

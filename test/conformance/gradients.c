@@ -4,6 +4,7 @@
 #include "passes/gradient.h"
 #include "passes/passes.h"
 #include "support/diag.h"
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,6 +29,13 @@ static Value *factors(Graph *g, const Value *y, int output)
     return b_add(g, b_mul(g, b_unary(g, OP_sin, angle), b_number(g, DTYPE_f64, 0.5)), b_number(g, DTYPE_f64, 1));
 }
 
+/* y where it is a number, 0 elsewhere: a mask may well put out infinities. */
+static Value *numbers_of(Graph *g, Value *y)
+{
+    Value *finite = b_binary(g, OP_lt, b_unary(g, OP_abs, y), b_like(g, y, INFINITY));
+    return b_select(g, finite, y, b_like(g, y, 0));
+}
+
 static Value *add_loss(Graph *g)
 {
     Value *loss = NULL;
@@ -35,7 +43,7 @@ static Value *add_loss(Graph *g)
     for (int i = 0; i < g->outputs.n; i++) {
         Value *y = g->outputs.at[i];
         if (!dtype_is_float(y->dtype)) continue;
-        Value *term = b_reduce(g, OP_reduce_sum, b_mul(g, y, factors(g, y, i)), axes, y->rank);
+        Value *term = b_reduce(g, OP_reduce_sum, b_mul(g, numbers_of(g, y), factors(g, y, i)), axes, y->rank);
         loss = loss ? b_add(g, loss, term) : term;
     }
     return loss;
