@@ -92,6 +92,13 @@ static const char chain[] = "graph infer(n: 1..64)\n"
                             "  %6: f32[n] = reduce_sum %5, axes=[1]\n"
                             "  return %6 \"y\"\n";
 
+static bool in_list(const Values *values, const Value *v)
+{
+    for (int i = 0; i < values->n; i++)
+        if (values->at[i] == v) return true;
+    return false;
+}
+
 static void chain_joins_its_reduction(void **state)
 {
     (void)state;
@@ -102,6 +109,69 @@ static void chain_joins_its_reduction(void **state)
     assert_int_equal(groups->list.at[0]->ops.n, 5);
     assert_int_equal(groups->list.at[0]->in.n, 2);
     assert_int_equal(groups->list.at[0]->out.n, 1);
+    arena_free(w.arena);
+}
+
+static void softmax_is_one_kernel(void **state)
+{
+    (void)state;
+    World w = world("graph infer(n: 1..64)\n"
+                    "  %0: f32[n, 8, 16] = batch \"x\"\n"
+                    "  %1: f32[n, 8] = reduce_max %0, axes=[2]\n"
+                    "  %2: f32[n, 8, 16] = broadcast %1, axes=[0, 1]\n"
+                    "  %3: f32[n, 8, 16] = sub %0, %2\n"
+                    "  %4: f32[n, 8, 16] = exp %3\n"
+                    "  %5: f32[n, 8] = reduce_sum %4, axes=[2]\n"
+                    "  %6: f32[n, 8, 1] = reshape %5\n"
+                    "  %7: f32[n, 8, 16] = broadcast %6, axes=[0, 1, 2]\n"
+                    "  %8: f32[n, 8, 16] = div %4, %7\n"
+                    "  return %8 \"y\"\n");
+    Groups *groups = pass_fuse(w.g, false);
+    assert_int_equal(groups->list.n, 1);
+    assert_int_equal(groups->list.at[0]->kind, GROUP_ROW);
+    assert_int_equal(groups->list.at[0]->kept, 2);
+    assert_int_equal(groups->list.at[0]->in.n, 1);
+    assert_int_equal(groups->list.at[0]->out.n, 1);
+    arena_free(w.arena);
+}
+
+/* A sum over columns that rows are divided by must be there before the first row. */
+static void columns_are_not_rows(void **state)
+{
+    (void)state;
+    World w = world("graph infer(n: 1..64)\n"
+                    "  %0: f32[n, 16] = batch \"x\"\n"
+                    "  %1: f32[16] = reduce_sum %0, axes=[0]\n"
+                    "  %2: f32[n, 16] = broadcast %1, axes=[1]\n"
+                    "  %3: f32[n, 16] = div %0, %2\n"
+                    "  %4: f32[n] = reduce_sum %3, axes=[1]\n"
+                    "  return %4 \"y\"\n");
+    Groups *groups = pass_fuse(w.g, false);
+    assert_int_equal(groups->list.n, 2);
+    assert_int_equal(groups->list.at[0]->kind, GROUP_REDUCE);
+    arena_free(w.arena);
+}
+
+/* x + b costs its later reader what reading it back would: it is not stored.  What a dot reads is. */
+static void cheap_results_are_made_again(void **state)
+{
+    (void)state;
+    World w = world("graph infer(n: 1..64)\n"
+                    "  %0: f32[n, 16] = batch \"x\"\n"
+                    "  %2: f32[16] = weight \"b\", trainable=0\n"
+                    "  %3: f32[16, 16] = weight \"w\", trainable=0\n"
+                    "  %4: f32[n, 16] = broadcast %2, axes=[1]\n"
+                    "  %5: f32[n, 16] = add %0, %4\n"
+                    "  %6: f32[n, 16] = tanh %5\n"
+                    "  %7: f32[n, 16] = dot %6, %3, trans_a=0, trans_b=0\n"
+                    "  %8: f32[n, 16] = mul %7, %5\n"
+                    "  return %8 \"y\"\n");
+    Groups *groups = pass_fuse(w.g, false);
+    assert_int_equal(groups->list.n, 3);
+    const Group *last = groups->list.at[2];
+    assert_int_equal(groups->list.at[0]->out.n, 1); /* tanh, which the dot reads; not the sum */
+    assert_int_equal(last->in.n, 3);
+    assert_true(in_list(&last->in, w.g->inputs.at[0]));
     arena_free(w.arena);
 }
 
@@ -474,6 +544,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chain_joins_its_reduction),
+        cmocka_unit_test(softmax_is_one_kernel),
+        cmocka_unit_test(columns_are_not_rows),
+        cmocka_unit_test(cheap_results_are_made_again),
         cmocka_unit_test(unfused_folds_broadcasts_alone),
         cmocka_unit_test(expensive_chain_is_not_broadcast),
         cmocka_unit_test(no_group_needs_itself),
