@@ -14,7 +14,7 @@
 #include "emit/kernel.h"
 #include <string.h>
 
-enum { MAX_CELLS = 256, MAX_LOOPS = 16 };
+enum { MAX_CELLS = 512 };
 
 typedef struct {
     Value *value;

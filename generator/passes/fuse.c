@@ -13,40 +13,9 @@
  * - it may join and be stored as well (a stash; one of an optimizer's moments) where every reader outside comes after the whole
  * group. Each of those stands later in the graph than the group's last operation, so no path leads from the group back into it.
  * With no_fuse only constants, iota, dims and broadcasts are folded. */
-#include "emit/emit.h"
+#include "passes/fuse.h"
 #include "support/diag.h"
 #include <string.h>
-
-enum { ROWS_MIN = 32, ROW_SHORT = 4096 }; /* so many rows, or rows so short, that one block a row is good */
-enum { GROUP_OPS_MAX = 48, GROUP_READS_MAX = 24, CHEAP_COST_MAX = 8, MASK_COST_MAX = 6, UNIFORM_COST_MAX = 100 };
-
-typedef struct Draft {
-    GroupKind kind;
-    Ops ops;      /* last first; root is at[0] */
-    int in_order; /* index class of the root's elements: operations of one class are evaluated at the same index */
-    int whole; /* index class of rows' elements: the root's operand where it is a reduction over the last axes, else the root; -1 */
-    int per_row; /* index class of what there is one of a row; -1: not known yet */
-    Value *row;  /* a value of the rows' shape, of which the first `kept` axes count rows; NULL: not known yet */
-    int kept;
-    int reads;
-    struct Draft *next;
-} Draft;
-
-typedef struct {
-    Graph *g;
-    bool no_fuse;
-    int *order;              /* by op->id */
-    uint8_t *cheap;          /* by value id: cost + 1 of making it again in each reader, 0: not cheap */
-    uint8_t *stored;         /* by value id: lies in memory */
-    uint8_t *output;         /* by value id: an output of the graph */
-    Draft **draft;           /* by op->id: the group of an operation that is not folded */
-    int *index_class;        /* by op->id: within its group */
-    uint8_t *copied;         /* by op->id of an assign: needs a copy */
-    uint8_t *pure, *uniform; /* by value id: made of hypers, constants and dims; one number besides */
-    int classes;
-    VEC(Draft *) drafts;
-    uint8_t *seen; /* by op->id, for collecting */
-} Fuse;
 
 static bool loopable(const Op *op)
 {
@@ -79,13 +48,13 @@ static GroupKind kind_of(const Op *op)
     bug("%s \"%s\" reached fuse", op_info(op->kind)->name, op->source);
 }
 
-static bool folds(GroupKind kind)
+bool fuse_folds(GroupKind kind)
 {
     return kind == GROUP_LOOP || kind == GROUP_REDUCE || kind == GROUP_ROW;
 }
 
 /* ---- what is cheap ---- */
-static bool simple(OpKind kind)
+bool fuse_simple(OpKind kind)
 {
     switch (kind) {
     case OP_neg:
@@ -128,7 +97,7 @@ static int cheapness(const Fuse *f, const Op *op)
     if (f->no_fuse) return 0;
     bool index = op->kind == OP_reshape || op->kind == OP_transpose || op->kind == OP_slice;
     bool pure = f->pure[op->out[0]->id], uniform = f->uniform[op->out[0]->id];
-    if (!index && !(op_info(op->kind)->class == ELEMENTWISE && (simple(op->kind) || uniform))) return 0;
+    if (!index && !(op_info(op->kind)->class == ELEMENTWISE && (fuse_simple(op->kind) || uniform))) return 0;
     int cost = index ? 1 : 2;
     for (int i = 0; i < op->n_in; i++) {
         if (op->in[i]->origin == FROM_HYPER) continue;
@@ -136,71 +105,6 @@ static int cheapness(const Fuse *f, const Op *op)
         cost += f->cheap[op->in[i]->id] - 1;
     }
     return cost <= (uniform ? UNIFORM_COST_MAX : pure ? CHEAP_COST_MAX : MASK_COST_MAX) ? cost : 0;
-}
-
-/* ---- rows ---- */
-static Expr *count_of_axes(const Fuse *f, const Value *v, int from, int to)
-{
-    return expr_canonical(f->g->symbols, expr_product(f->g->symbols, v->shape + from, to - from));
-}
-
-static bool worth_rows(const Fuse *f, const Value *row, int kept)
-{
-    Symbols *symbols = f->g->symbols;
-    return expr_likely(symbols, count_of_axes(f, row, 0, kept)) >= ROWS_MIN ||
-           expr_likely(symbols, count_of_axes(f, row, kept, row->rank)) <= ROW_SHORT;
-}
-
-/* A reduction over the last axes of floats, which a block can do for one row after another. */
-static bool reduces_rows(const Fuse *f, const Op *op)
-{
-    if (op->kind != OP_reduce_sum && op->kind != OP_reduce_max && op->kind != OP_reduce_min && op->kind != OP_reduce_prod)
-        return false;
-    if (!dtype_is_float(op->in[0]->dtype)) return false;
-    int n;
-    const int64_t *axes = op_ints(op, ATTR_axes, &n);
-    for (int i = 0; i < n; i++)
-        if (axes[i] != op->in[0]->rank - n + i) return false;
-    return worth_rows(f, op->in[0], op->in[0]->rank - n);
-}
-
-static bool is_one(const Fuse *f, Expr *e)
-{
-    return expr_is(expr_canonical(f->g->symbols, e), 1);
-}
-
-/* Whether a broadcast gives each row one number: (batch, seq, 1) or (batch, seq) to (batch, seq, 384).  *kept: axes that count
- * rows. */
-static bool spreads_rows(const Fuse *f, const Op *op, int *kept)
-{
-    const Value *a = op->in[0], *y = op->out[0];
-    int n;
-    const int64_t *axes = op_ints(op, ATTR_axes, &n);
-    for (*kept = 0; *kept < n; ++*kept)
-        if (axes[*kept] != *kept || !expr_always_equal(f->g->symbols, a->shape[*kept], y->shape[*kept])) break;
-    while (*kept > 0 && is_one(f, y->shape[*kept - 1])) --*kept;
-    for (int i = *kept; i < n; i++)
-        if (!is_one(f, a->shape[i])) return false;
-    return true;
-}
-
-/* Same number of elements in the same order. */
-static bool keeps_elements(const Fuse *f, const Op *op)
-{
-    return expr_always_equal(f->g->symbols, count_of_axes(f, op->in[0], 0, op->in[0]->rank),
-                             count_of_axes(f, op->out[0], 0, op->out[0]->rank));
-}
-
-/* Whether v is made, by operations on one number a row, from a reduction over rows. */
-static bool comes_from_rows(const Fuse *f, const Value *v, int depth)
-{
-    const Op *op = v->def;
-    if (!op || depth == 0) return false;
-    if (reduces_rows(f, op)) return true;
-    if (op_info(op->kind)->class != ELEMENTWISE && op->kind != OP_reshape) return false;
-    for (int i = 0; i < op->n_in; i++)
-        if (comes_from_rows(f, op->in[i], depth - 1)) return true;
-    return false;
 }
 
 /* ---- drafts ---- */
@@ -216,7 +120,7 @@ static Draft *draft_new(Fuse *f, Op *root, GroupKind kind)
     d->reads = root->n_in;
     d->whole = kind == GROUP_LOOP ? d->in_order : -1;
     d->per_row = -1;
-    if (kind == GROUP_REDUCE && reduces_rows(f, root)) {
+    if (kind == GROUP_REDUCE && fuse_reduces_rows(f, root)) {
         d->whole = f->index_class[root->id];
         d->per_row = d->in_order;
         d->row = root->in[0];
@@ -243,7 +147,7 @@ static bool reads_once(const Op *u, const Value *v)
     }
 }
 
-static bool is_in_place_use(const Fuse *f, const Op *u, const Value *v)
+bool fuse_in_place_use(const Fuse *f, const Op *u, const Value *v)
 {
     return u->kind == OP_assign && u->in[1] == v && u->in[0] != v && u->in[0]->origin != FROM_BATCH && !f->copied[u->id];
 }
@@ -267,7 +171,7 @@ static Home find_home(Fuse *f, const Op *op)
     int inside = 0, mapped = 0;
     for (int i = 0; i < v->users.n; i++) { /* the latest group among the readers' is the only one all others come after */
         Draft *d = f->draft[v->users.at[i]->id];
-        if (!d || !folds(d->kind) || f->draft[v->users.at[i]->id]->ops.n >= GROUP_OPS_MAX) continue;
+        if (!d || !fuse_folds(d->kind) || f->draft[v->users.at[i]->id]->ops.n >= GROUP_OPS_MAX) continue;
         if (!home.draft || f->order[d->ops.at[0]->id] < f->order[home.draft->ops.at[0]->id]) home.draft = d;
     }
     if (!home.draft) return home;
@@ -284,7 +188,7 @@ static Home find_home(Fuse *f, const Op *op)
             int c = same_index ? f->index_class[u->id] : f->classes++;
             if (inside++ && c != home.index_class) return (Home){0};
             home.index_class = c;
-        } else if (is_in_place_use(f, u, v)) {
+        } else if (fuse_in_place_use(f, u, v)) {
             home.stored = true;
         } else if (f->order[u->id] > root) {
             home.stored = true;
@@ -298,137 +202,6 @@ static Home find_home(Fuse *f, const Op *op)
         return (Home){0};
     if (home.draft->reads + op->n_in - 1 > GROUP_READS_MAX) return (Home){0};
     return home;
-}
-
-/* How the operations of a draft read a value, through what is cheap and made again in each reader. */
-typedef struct {
-    bool inside, outside; /* some do; others do too, all of them after the draft's last operation */
-    int index_class;
-    Value *row; /* where rows are defined by this reading: as in Draft */
-    int kept;
-} Reading;
-
-enum { PER_ROW_NEW = -2 }; /* the class of what there is one of a row, in a draft that has none yet */
-
-/* The class at which a broadcast's operand is read, given that of its result. */
-static int class_before_broadcast(const Fuse *f, const Draft *d, const Op *op, Reading *r)
-{
-    int kept;
-    if (keeps_elements(f, op)) return r->index_class;
-    if (d->whole < 0 || r->index_class != d->whole || !spreads_rows(f, op, &kept)) return -1;
-    if (d->row) {
-        const bool same =
-            expr_always_equal(f->g->symbols, count_of_axes(f, d->row, 0, d->kept), count_of_axes(f, op->out[0], 0, kept));
-        return same ? d->per_row : -1;
-    }
-    if (!worth_rows(f, op->out[0], kept)) return -1;
-    r->row = op->out[0];
-    r->kept = kept;
-    return PER_ROW_NEW;
-}
-
-/* Adds how u's result is read, seen from its operand. */
-static bool merge_reading(Reading *all, const Reading *more)
-{
-    all->outside |= more->outside;
-    if (!more->inside) return true;
-    if (all->inside && all->index_class != more->index_class) return false;
-    if (all->inside && all->index_class == PER_ROW_NEW && all->kept != more->kept) return false;
-    const bool outside = all->outside;
-    *all = *more;
-    all->outside = outside;
-    return true;
-}
-
-static bool find_reading(const Fuse *f, const Draft *d, const Value *v, Reading *all)
-{
-    const int root = f->order[d->ops.at[0]->id];
-    for (int i = 0; i < v->users.n; i++) {
-        const Op *u = v->users.at[i];
-        Reading r = {0};
-        if (f->draft[u->id] == d && u->kind != OP_assign) {
-            const bool same_index =
-                op_info(u->kind)->class == ELEMENTWISE || op_info(u->kind)->class == REDUCE || u->kind == OP_reshape;
-            if (!same_index) return false;
-            r.inside = true;
-            r.index_class = f->index_class[u->id];
-        } else if (u->n_out == 1 && f->cheap[u->out[0]->id]) {
-            if (f->draft[u->id] && f->order[u->id] < root) return false;
-            r.outside = f->draft[u->id] != NULL || f->output[u->out[0]->id];
-            if (!find_reading(f, d, u->out[0], &r)) return false;
-            if (r.inside && u->kind == OP_broadcast)
-                r.index_class = class_before_broadcast(f, d, u, &r);
-            else if (r.inside && u->kind != OP_reshape && op_info(u->kind)->class != ELEMENTWISE)
-                return false;
-            if (r.inside && r.index_class == -1) return false;
-        } else {
-            if (!is_in_place_use(f, u, v) && f->order[u->id] <= root) return false;
-            r.outside = true;
-        }
-        if (!merge_reading(all, &r)) return false;
-    }
-    return true;
-}
-
-/* The first of the groups that read a value, also through what is cheap: the only one that all others come after. */
-static void find_first_reader(const Fuse *f, const Value *v, Draft **first)
-{
-    for (int i = 0; i < v->users.n; i++) {
-        const Op *u = v->users.at[i];
-        Draft *d = f->draft[u->id];
-        if (d && (!*first || f->order[d->ops.at[0]->id] < f->order[(*first)->ops.at[0]->id])) *first = d;
-        if (u->n_out == 1 && f->cheap[u->out[0]->id]) find_first_reader(f, u->out[0], first);
-    }
-}
-
-/* A reduction's rows must be the draft's. */
-static bool rows_agree(const Fuse *f, const Draft *d, const Reading *r, const Op *op)
-{
-    const Value *row = d->row ? d->row : r->row, *x = op->in[0];
-    const int kept = d->row ? d->kept : r->kept, own = op->out[0]->rank;
-    return !row || (expr_always_equal(f->g->symbols, count_of_axes(f, row, 0, kept), count_of_axes(f, x, 0, own)) &&
-                    expr_always_equal(f->g->symbols, count_of_axes(f, row, kept, row->rank), count_of_axes(f, x, own, x->rank)));
-}
-
-/* Joins op to the group of its readers as a part of rows, or does nothing. */
-static bool join_rows(Fuse *f, Op *op)
-{
-    const bool reduces = reduces_rows(f, op), elementwise = op_info(op->kind)->class == ELEMENTWISE;
-    if (!reduces && !elementwise && op->kind != OP_reshape) return false;
-    Draft *d = NULL;
-    find_first_reader(f, op->out[0], &d);
-    if (!d || !folds(d->kind) || d->ops.n >= GROUP_OPS_MAX || d->reads + op->n_in - 1 > GROUP_READS_MAX || d->whole < 0)
-        return false;
-    Reading r = {.outside = f->output[op->out[0]->id]};
-    if (!find_reading(f, d, op->out[0], &r) || !r.inside) return false;
-    const bool new_rows = r.index_class == PER_ROW_NEW, whole = r.index_class == d->whole;
-    if (reduces && whole && !d->row && d->kind == GROUP_LOOP) { /* the root is one number a row: log of a sum */
-        if (!rows_agree(f, d, &r, op)) return false;
-        d->per_row = d->in_order;
-        d->whole = f->classes++;
-        d->row = op->in[0];
-        d->kept = op->out[0]->rank;
-    } else if (reduces ? whole || !rows_agree(f, d, &r, op) : !whole && !comes_from_rows(f, op->out[0], 8)) {
-        return false;
-    } else if (new_rows) {
-        d->per_row = f->classes++;
-        d->row = r.row;
-        d->kept = r.kept;
-    } else if (!whole && r.index_class != d->per_row) {
-        return false;
-    } else if (whole && !d->row &&
-               (d->kind != GROUP_LOOP || !elementwise || (r.outside && !same_shape(f->g, op->out[0], d->ops.at[0]->out[0])))) {
-        return false;
-    } else if (op->kind == OP_reshape && whole && r.outside) {
-        return false; /* a view */
-    }
-    if (d->row) d->kind = GROUP_ROW;
-    f->draft[op->id] = d;
-    f->index_class[op->id] = reduces ? d->whole : whole ? d->whole : d->per_row;
-    vec_push(f->g->arena, &d->ops, op);
-    d->reads += op->n_in - 1;
-    f->stored[op->out[0]->id] = r.outside;
-    return true;
 }
 
 static void need_operands(Fuse *f, const Op *op, bool cheap_too)
@@ -453,101 +226,6 @@ static void join(Fuse *f, Op *op, Home home)
     if (home.stored) f->stored[op->out[0]->id] = 1;
 }
 
-/* ---- what is made again rather than stored ---- */
-enum { READERS_MAX = 8, REMADE_COST_MAX = 10 };
-
-typedef struct {
-    Draft *at[READERS_MAX];
-    int n;
-} Readers;
-
-/* The groups that read v, also through what is cheap; false where one of them can only read it from memory. */
-static bool find_readers(const Fuse *f, const Value *v, Readers *readers)
-{
-    if (f->output[v->id]) return false;
-    for (int i = 0; i < v->users.n; i++) {
-        const Op *u = v->users.at[i];
-        Draft *d = f->draft[u->id];
-        if (u->n_out != 1 || (!d && !f->cheap[u->out[0]->id])) return false;
-        const bool view = d && d->kind == GROUP_VIEW;
-        if (d && !view) {
-            if (!folds(d->kind) || strcmp(d->ops.at[0]->role, "optimizer") == 0) return false;
-            bool known = false;
-            for (int r = 0; r < readers->n; r++) known |= readers->at[r] == d;
-            if (!known && readers->n == READERS_MAX) return false;
-            if (!known) readers->at[readers->n++] = d;
-        }
-        if ((view || f->cheap[u->out[0]->id]) && !find_readers(f, u->out[0], readers)) return false;
-    }
-    return true;
-}
-
-static bool is_read_in(const Fuse *f, const Value *v, const Draft *d)
-{
-    for (int i = 0; i < v->users.n; i++) {
-        const Op *u = v->users.at[i];
-        if (f->draft[u->id] == d) return true;
-        const bool passes = u->n_out == 1 && (f->cheap[u->out[0]->id] || (f->draft[u->id] && f->draft[u->id]->kind == GROUP_VIEW));
-        if (passes && is_read_in(f, u->out[0], d)) return true;
-    }
-    return false;
-}
-
-/* Views of what is made again become index arithmetic in its readers. */
-static void fold_views(Fuse *f, const Value *v)
-{
-    for (int i = 0; i < v->users.n; i++) {
-        const Op *u = v->users.at[i];
-        Draft *d = f->draft[u->id];
-        if (!d || d->kind != GROUP_VIEW) continue;
-        d->ops.n = 0;
-        f->draft[u->id] = NULL;
-        f->cheap[u->out[0]->id] = f->cheap[v->id];
-        f->stored[u->out[0]->id] = 0;
-        fold_views(f, u->out[0]);
-    }
-}
-
-/* How many bytes an element d would have to read, that it does not read anyway, to make v again. */
-static int new_reads(const Fuse *f, const Op *op, const Value *v, const Draft *d)
-{
-    int n = 0;
-    for (int i = 0; i < op->n_in; i++) {
-        const Value *a = op->in[i];
-        if (a->origin == FROM_HYPER) continue;
-        if (a->def && f->cheap[a->id]) {
-            n += new_reads(f, a->def, v, d);
-        } else {
-            const int64_t own = expr_likely(f->g->symbols, count_of_axes(f, a, 0, a->rank));
-            const bool small = own * 8 <= expr_likely(f->g->symbols, count_of_axes(f, v, 0, v->rank));
-            n += small || is_read_in(f, a, d) ? 0 : dtype_bytes(a->dtype);
-        }
-    }
-    return n;
-}
-
-/* Storing costs a write, and a read in each group but the first; making it again costs what those have to read more. */
-static bool is_made_again(Fuse *f, const Op *op)
-{
-    const Value *v = op->out[0];
-    Readers readers = {.n = 0};
-    if (f->no_fuse || op_info(op->kind)->class != ELEMENTWISE || !simple(op->kind)) return false;
-    int cost = 2;
-    for (int i = 0; i < op->n_in; i++) cost += op->in[i]->def && f->cheap[op->in[i]->id] ? f->cheap[op->in[i]->id] - 1 : 0;
-    if (cost > REMADE_COST_MAX || !find_readers(f, v, &readers) || readers.n < 2) return false;
-    const Draft *first = readers.at[0];
-    for (int r = 1; r < readers.n; r++)
-        if (f->order[readers.at[r]->ops.at[0]->id] < f->order[first->ops.at[0]->id]) first = readers.at[r];
-    int more = 0;
-    for (int r = 0; r < readers.n; r++)
-        if (readers.at[r] != first) more += new_reads(f, op, v, readers.at[r]);
-    if (more > (readers.n - 1) * dtype_bytes(v->dtype)) return false;
-    f->cheap[v->id] = (uint8_t)cost;
-    f->stored[v->id] = 0;
-    fold_views(f, v);
-    return true;
-}
-
 static void choose(Fuse *f, Op *op)
 {
     GroupKind kind = kind_of(op);
@@ -556,7 +234,7 @@ static void choose(Fuse *f, Op *op)
         if (is_stored(f, op->out[0])) draft_new(f, op, GROUP_LOOP);
         return;
     }
-    if (op->n_out == 1 && is_made_again(f, op)) {
+    if (op->n_out == 1 && fuse_make_again(f, op)) {
         need_operands(f, op, false);
         return;
     }
@@ -566,10 +244,10 @@ static void choose(Fuse *f, Op *op)
         join(f, op, home);
         return;
     }
-    if (!f->no_fuse && join_rows(f, op)) return;
+    if (!f->no_fuse && fuse_join_rows(f, op)) return;
     draft_new(f, op, kind);
     for (int i = 0; i < op->n_out; i++) f->stored[op->out[i]->id] = 1;
-    if (!folds(kind)) need_operands(f, op, true);
+    if (!fuse_folds(kind)) need_operands(f, op, true);
 }
 
 /* ---- from drafts to groups ---- */
@@ -595,7 +273,7 @@ static void collect(Fuse *f, Group *group, Op *op)
     if (f->seen[op->id]) return;
     f->seen[op->id] = 1;
     vec_push(f->g->arena, &group->ops, op);
-    if (!folds(group->kind)) return;
+    if (!fuse_folds(group->kind)) return;
     for (int i = 0; i < op->n_in; i++)
         if (op->in[i]->def && f->cheap[op->in[i]->id]) collect(f, group, op->in[i]->def);
 }

@@ -1,0 +1,49 @@
+/* Inside fuse: drafts of groups while operations are seen from the last to the first.  fuse.c decides for each operation,
+ * fuse_rows.c knows reductions over rows, fuse_again.c what is made again rather than stored. */
+#ifndef FUSE_H
+#define FUSE_H
+#include "emit/emit.h"
+
+enum { GROUP_OPS_MAX = 48, GROUP_READS_MAX = 24, CHEAP_COST_MAX = 8, MASK_COST_MAX = 6, UNIFORM_COST_MAX = 100 };
+
+typedef struct Draft {
+    GroupKind kind;
+    Ops ops;      /* last first; root is at[0] */
+    int in_order; /* index class of the root's elements: operations of one class are evaluated at the same index */
+    int whole; /* index class of rows' elements: the root's operand where it is a reduction over the last axes, else the root; -1 */
+    int per_row; /* index class of what there is one of a row; -1: not known yet */
+    Value *row;  /* a value of the rows' shape, of which the first `kept` axes count rows; NULL: not known yet */
+    int kept;
+    int reads;
+    struct Draft *next;
+} Draft;
+
+typedef struct {
+    Graph *g;
+    bool no_fuse;
+    int *order;              /* by op->id */
+    uint8_t *cheap;          /* by value id: cost + 1 of making it again in each reader, 0: not cheap */
+    uint8_t *stored;         /* by value id: lies in memory */
+    uint8_t *output;         /* by value id: an output of the graph */
+    Draft **draft;           /* by op->id: the group of an operation that is not folded */
+    int *index_class;        /* by op->id: within its group */
+    uint8_t *copied;         /* by op->id of an assign: needs a copy */
+    uint8_t *pure, *uniform; /* by value id: made of hypers, constants and dims; one number besides */
+    int classes;
+    VEC(Draft *) drafts;
+    uint8_t *seen; /* by op->id, for collecting */
+} Fuse;
+
+/* ---- fuse.c ---- */
+bool fuse_folds(GroupKind kind);                                    /* operations may be folded into groups of this kind */
+bool fuse_simple(OpKind kind);                                      /* costs about as much as an addition */
+bool fuse_in_place_use(const Fuse *f, const Op *u, const Value *v); /* an assign that writes v in place */
+
+/* ---- fuse_rows.c ---- */
+bool fuse_reduces_rows(const Fuse *f, const Op *op); /* over the last axes of floats: a block can do one row after another */
+bool fuse_join_rows(Fuse *f, Op *op);                /* joins op to the group of its readers as a part of rows, or does nothing */
+Expr *fuse_count(const Fuse *f, const Value *v, int from, int to); /* elements of axes from .. to - 1 */
+
+/* ---- fuse_again.c ---- */
+bool fuse_make_again(Fuse *f, const Op *op); /* marks the result cheap where that is better than storing it */
+#endif

@@ -1,0 +1,97 @@
+/* Part of fuse: what simple operations make of values that later readers read anyway is made again there rather than stored. */
+#include "passes/fuse.h"
+#include <string.h>
+
+enum { READERS_MAX = 8, REMADE_COST_MAX = 10 };
+
+typedef struct {
+    Draft *at[READERS_MAX];
+    int n;
+} Readers;
+
+/* The groups that read v, also through what is cheap; false where one of them can only read it from memory. */
+static bool find_readers(const Fuse *f, const Value *v, Readers *readers)
+{
+    if (f->output[v->id]) return false;
+    for (int i = 0; i < v->users.n; i++) {
+        const Op *u = v->users.at[i];
+        Draft *d = f->draft[u->id];
+        if (u->n_out != 1 || (!d && !f->cheap[u->out[0]->id])) return false;
+        const bool view = d && d->kind == GROUP_VIEW;
+        if (d && !view) {
+            if (!fuse_folds(d->kind) || strcmp(d->ops.at[0]->role, "optimizer") == 0) return false;
+            bool known = false;
+            for (int r = 0; r < readers->n; r++) known |= readers->at[r] == d;
+            if (!known && readers->n == READERS_MAX) return false;
+            if (!known) readers->at[readers->n++] = d;
+        }
+        if ((view || f->cheap[u->out[0]->id]) && !find_readers(f, u->out[0], readers)) return false;
+    }
+    return true;
+}
+
+static bool is_read_in(const Fuse *f, const Value *v, const Draft *d)
+{
+    for (int i = 0; i < v->users.n; i++) {
+        const Op *u = v->users.at[i];
+        if (f->draft[u->id] == d) return true;
+        const bool passes = u->n_out == 1 && (f->cheap[u->out[0]->id] || (f->draft[u->id] && f->draft[u->id]->kind == GROUP_VIEW));
+        if (passes && is_read_in(f, u->out[0], d)) return true;
+    }
+    return false;
+}
+
+/* Views of what is made again become index arithmetic in its readers. */
+static void fold_views(Fuse *f, const Value *v)
+{
+    for (int i = 0; i < v->users.n; i++) {
+        const Op *u = v->users.at[i];
+        Draft *d = f->draft[u->id];
+        if (!d || d->kind != GROUP_VIEW) continue;
+        d->ops.n = 0;
+        f->draft[u->id] = NULL;
+        f->cheap[u->out[0]->id] = f->cheap[v->id];
+        f->stored[u->out[0]->id] = 0;
+        fold_views(f, u->out[0]);
+    }
+}
+
+/* How many bytes an element d would have to read, that it does not read anyway, to make v again. */
+static int new_reads(const Fuse *f, const Op *op, const Value *v, const Draft *d)
+{
+    int n = 0;
+    for (int i = 0; i < op->n_in; i++) {
+        const Value *a = op->in[i];
+        if (a->origin == FROM_HYPER) continue;
+        if (a->def && f->cheap[a->id]) {
+            n += new_reads(f, a->def, v, d);
+        } else {
+            const int64_t own = expr_likely(f->g->symbols, fuse_count(f, a, 0, a->rank));
+            const bool small = own * 8 <= expr_likely(f->g->symbols, fuse_count(f, v, 0, v->rank));
+            n += small || is_read_in(f, a, d) ? 0 : dtype_bytes(a->dtype);
+        }
+    }
+    return n;
+}
+
+/* Storing costs a write, and a read in each group but the first; making it again costs what those have to read more. */
+bool fuse_make_again(Fuse *f, const Op *op)
+{
+    const Value *v = op->out[0];
+    Readers readers = {.n = 0};
+    if (f->no_fuse || op_info(op->kind)->class != ELEMENTWISE || !fuse_simple(op->kind)) return false;
+    int cost = 2;
+    for (int i = 0; i < op->n_in; i++) cost += op->in[i]->def && f->cheap[op->in[i]->id] ? f->cheap[op->in[i]->id] - 1 : 0;
+    if (cost > REMADE_COST_MAX || !find_readers(f, v, &readers) || readers.n < 2) return false;
+    const Draft *first = readers.at[0];
+    for (int r = 1; r < readers.n; r++)
+        if (f->order[readers.at[r]->ops.at[0]->id] < f->order[first->ops.at[0]->id]) first = readers.at[r];
+    int more = 0;
+    for (int r = 0; r < readers.n; r++)
+        if (readers.at[r] != first) more += new_reads(f, op, v, readers.at[r]);
+    if (more > (readers.n - 1) * dtype_bytes(v->dtype)) return false;
+    f->cheap[v->id] = (uint8_t)cost;
+    f->stored[v->id] = 0;
+    fold_views(f, v);
+    return true;
+}
