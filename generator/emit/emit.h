@@ -37,6 +37,7 @@ typedef struct Groups { Graph *graph; VEC(Group *) list; } Groups; /* in order o
 /* fuse: today an operation a group, but for what costs nothing to fold into its readers (constants, iota, broadcasts, dims, and chains of
  * elementwise operations that feed one reader of the same shape).  no_fuse: folds constants, iota, dims and broadcasts alone. */
 Groups *pass_fuse(Graph *g, bool no_fuse);
+void fuse_print(Buf *out, const Groups *groups, Arena *arena); /* --dump fuse */
 /* schedule: an order that keeps few bytes alive; updates as soon as the gradient is complete and the last reader of the weight is done. */
 void pass_schedule(Groups *groups);
 
