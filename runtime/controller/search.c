@@ -133,12 +133,12 @@ static bool drop_ends(Search *q, uint8_t *modes)
     return changed;
 }
 
-/* Evicts the best until about `part` of what hurts is gone, again and again. */
-static bool greedy(Search *q, uint8_t *modes, int64_t budget, double part)
+/* Evicts the best until about `part` of what hurts is gone, again and again, at most `rounds` times. */
+static bool greedy(Search *q, uint8_t *modes, int64_t budget, double part, int64_t rounds)
 {
     const Flow *f = q->f;
     for (int v = 0; v < f->n_versions; v++) q->price[v] = f->maker[v] >= 0 ? q->s->sizes->seconds[f->maker[v]] : 0;
-    for (int round = 0; round < 200; round++) {
+    for (int64_t round = 0; round < rounds; round++) {
         if (!simulate(q->s, modes, INFINITY)) return false;
         offer(q, modes);
         if (q->s->peak <= budget) return true;
@@ -328,17 +328,20 @@ static const uint8_t *fastest_within(const Search *q, int64_t budget)
 
 bool ladder_search(Ladder *ladder, Simulation *s, int64_t evaluations)
 {
-    enum { BUDGETS = 24 };
+    enum { BUDGETS = 24, EVALUATIONS_A_BUDGET = 100, ROUNDS = 200 };
     Search q;
     bool right = search_open(&q, ladder, s);
-    int64_t least = right ? least_peak(s) : 0, each = evaluations / (2 * BUDGETS) + 1, span = q.first_peak - least;
-    for (int step = 1; right && q.n_moves && span > 0 && step <= 2 * BUDGETS; step++) {
-        bool down = step <= BUDGETS;
-        int64_t budget = q.first_peak - span / BUDGETS * (down ? step : 2 * BUDGETS - step + 1);
+    /* Where a graph is so large that few evaluations are to be had, they go to few budgets. */
+    const int64_t budgets = evaluations / EVALUATIONS_A_BUDGET >= BUDGETS ? BUDGETS : evaluations / EVALUATIONS_A_BUDGET + 1;
+    int64_t least = right ? least_peak(s) : 0, each = evaluations / (2 * budgets) + 1, span = q.first_peak - least;
+    for (int step = 1; right && q.n_moves && span > 0 && step <= 2 * budgets; step++) {
+        bool down = step <= budgets;
+        int64_t budget = q.first_peak - span / budgets * (down ? step : 2 * budgets - step + 1);
         if (down) {
-            for (int slow = 0; slow < 2; slow++) {
+            for (int slow = 0; slow < (each < ROUNDS ? 1 : 2); slow++) {
                 memset(q.start, 0, (size_t)q.f->n_gaps);
-                if (greedy(&q, q.start, budget, slow ? 0.05 : 0.34)) prune(&q, q.start, budget, each / 4);
+                if (greedy(&q, q.start, budget, slow ? 0.05 : 0.34, each < ROUNDS ? each : ROUNDS))
+                    prune(&q, q.start, budget, each / 4);
             }
         }
         memcpy(q.start, fastest_within(&q, budget), (size_t)q.f->n_gaps);
