@@ -45,6 +45,27 @@ static void to_primitives(Compilation *c, Graph *g)
     pass_simplify(g), after(c, g, "simplify");
 }
 
+/* Bytes alive at once, at the likely dims, in the order and the kernels that the program will have. */
+static int64_t peak_of(const Compilation *c, Graph *g)
+{
+    return pass_schedule(pass_fuse(g, c->options->no_fuse));
+}
+
+/* Tried on a copy first: where it makes the peak no lower, all that the backward pass reads is kept.  What is kept is told above
+ * the graph. */
+static void stash(Compilation *c, Graph *g)
+{
+    Buf kept = {.arena = c->arena};
+    Graph *copy = graph_clone(g, g->name, NULL);
+    pass_stash(copy, NULL);
+    if (peak_of(c, copy) < peak_of(c, g))
+        pass_stash(g, &kept);
+    else
+        buf_put(&kept, "# kept for the backward pass: all that it reads; remaking some of it does not lower the peak\n");
+    if (c->options->dump && !strcmp(c->options->dump, "stash")) fputs(buf_text(&kept), stdout);
+    after(c, g, "stash");
+}
+
 static Graph *training_program(Compilation *c, LossInfo *loss)
 {
     Graph *g = import(c, true);
@@ -55,6 +76,7 @@ static Graph *training_program(Compilation *c, LossInfo *loss)
     after(c, g, "gradient");
     pass_optimizer(g, gradients, c->options), after(c, g, "optimizer");
     to_primitives(c, g);
+    stash(c, g);
     return g;
 }
 

@@ -36,7 +36,7 @@ static const char help[] =
     "  -o DIR                       where the program goes; files of an earlier run are replaced\n"
     "  --no-fuse                    one kernel an operation\n"
     "  --dump PASS                  prints the program's IR after a pass: import, loss, gradient, optimizer, decompose, fold, "
-    "simplify;\n"
+    "simplify, stash;\n"
     "                               fuse: which operations share a kernel, and what lies in memory between kernels and why\n"
     "  --help, --version\n";
 
@@ -101,10 +101,12 @@ static int batch_norm_of(const char *text)
 
 static void check_dump(const char *pass)
 {
-    static const char *const passes[] = {"import", "loss", "gradient", "optimizer", "decompose", "fold", "simplify", "fuse"};
+    static const char *const passes[] = {"import", "loss",     "gradient", "optimizer", "decompose",
+                                         "fold",   "simplify", "stash",    "fuse"};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!strcmp(passes[i], pass)) return;
-    error_exit("--dump %s: no such pass; there are import, loss, gradient, optimizer, decompose, fold, simplify, fuse", pass);
+    error_exit("--dump %s: no such pass; there are import, loss, gradient, optimizer, decompose, fold, simplify, stash, fuse",
+               pass);
 }
 
 /* normal(S) and uniform(A, B), zeros, ones: what the trainer can make. */

@@ -38,8 +38,9 @@ typedef struct Groups { Graph *graph; VEC(Group *) list; } Groups; /* in order o
  * elementwise operations that feed one reader of the same shape).  no_fuse: folds constants, iota, dims and broadcasts alone. */
 Groups *pass_fuse(Graph *g, bool no_fuse);
 void fuse_print(Buf *out, const Groups *groups, Arena *arena); /* --dump fuse */
-/* schedule: an order that keeps few bytes alive; updates as soon as the gradient is complete and the last reader of the weight is done. */
-void pass_schedule(Groups *groups);
+/* schedule: an order that keeps few bytes alive; updates as soon as the gradient is complete and the last reader of the weight is done.
+ * Returns the most bytes alive at once, at the likely dims. */
+int64_t pass_schedule(Groups *groups);
 
 /* ---- kernels ---- */
 typedef struct Kernels Kernels;    /* kernels emitted so far; equal ones once */

@@ -68,6 +68,11 @@ void pass_decompose(Graph *g);
 /* simplify  Common subexpressions, views of views, dead code.  Needs: decompose. */
 void pass_simplify(Graph *g);
 
+/* stash     Chooses what is kept for the backward pass, by a minimum cut; what is not kept is remade there.  report, which may be NULL, is told
+ *           what is kept, its bytes, and why.  Needs: simplified graph with a commit.  Breaks: equal operations stand twice, so simplify must
+ *           not follow. */
+void pass_stash(Graph *g, Buf *report);
+
 /* precision Every float becomes a double (fp64).  Run after import. */
 void pass_precision(Graph *g, const Options *options);
 #endif

@@ -294,7 +294,7 @@ static void prepare(Schedule *s)
     find_phases(s);
 }
 
-void pass_schedule(Groups *groups)
+int64_t pass_schedule(Groups *groups)
 {
     Schedule s = {.g = groups->graph, .groups = groups, .n = groups->list.n};
     prepare(&s);
@@ -308,4 +308,5 @@ void pass_schedule(Groups *groups)
     for (int i = 0; i < s.n; i++)
         for (int b = 0; b < 2; b++)
             if (list[i]->body[b]) pass_schedule(list[i]->body[b]);
+    return thrifty_peak < plain_peak ? thrifty_peak : plain_peak;
 }

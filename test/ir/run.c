@@ -38,12 +38,17 @@ static void run_double(Graph *g)
     pass_precision(g, &(Options){.precision = "fp64"});
 }
 
+static void run_stash(Graph *g)
+{
+    pass_stash(g, NULL);
+}
+
 static const struct {
     const char *name;
     void (*pass)(Graph *);
 } passes[] = {
     {"gradient", run_gradient},  {"decompose", pass_decompose}, {"fold", pass_fold},
-    {"simplify", pass_simplify}, {"fp64", run_double},
+    {"simplify", pass_simplify}, {"fp64", run_double},          {"stash", run_stash},
 };
 
 static void run_named(Graph *g, const char *name, size_t length, const char *file)
