@@ -3,7 +3,8 @@
 #include "emit/library.h"
 #include <string.h>
 
-enum { TOUCHES_LIMIT = 40000000, PLANS_EACH = 20 };
+/* Beyond UNITS_MOST a search is too dear to make for every program that is generated: the trainer makes its own. */
+enum { TOUCHES_LIMIT = 40000000, PLANS_EACH = 20, UNITS_MOST = 50000 };
 
 static int *encode_touches(const Layout *l, const Program *p)
 {
@@ -87,7 +88,7 @@ void find_plans(const Layout *l, Program *p)
 {
     static const int64_t times[] = {1, 8};
     LibraryInput in;
-    if (!p->points.n) return;
+    if (!p->points.n || p->units.n > UNITS_MOST) return;
     fill(l, p, &in);
     int64_t *values = NEW_ARRAY(l->arena, int64_t, symbols_count(l->symbols) + 1);
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
