@@ -45,12 +45,22 @@ static int measure(Level *l, const Element *e, double h, LossAt *at, void *conte
     return status;
 }
 
+static double steepest(const Level *l, const Element *e)
+{
+    return fmax(fabs(slope_above(l, e)), fabs(slope_below(l, e)));
+}
+
 /* The loss changes by as much over a small h as over a large one. */
 static bool jumps(const Level *first, const Level *last, const Element *e, const Precision *p)
 {
-    double before = fmax(fabs(slope_above(first, e)), fabs(slope_below(first, e)));
-    double after = fmax(fabs(slope_above(last, e)), fabs(slope_below(last, e)));
+    double before = steepest(first, e), after = steepest(last, e);
     return after > before * first->h / last->h / 8 && after > 100 * rounding(last, e, p);
+}
+
+/* At an edge: there the slopes of acosh and sqrt are infinite. */
+static bool steepens(const Level *first, const Level *last, const Element *e)
+{
+    return isinf(e->analytic) && steepest(last, e) > 8 * steepest(first, e);
 }
 
 /* At a kink the slopes to the two sides stay apart as h shrinks; on a smooth curve their distance falls with h. */
@@ -80,16 +90,18 @@ int difference_judge(const Element *e, const Precision *p, LossAt *at, void *con
         double off = fabs(l->numeric - e->analytic), size = fmax(fmax(fabs(l->numeric), fabs(e->analytic)), e->least_size);
         double error = off > 0 ? off / size : 0;
         if (error < d->error || isnan(d->numeric)) d->error = error, d->numeric = l->numeric;
-        bool told = rounding(l, e, p) <= p->tolerance * size;
+        bool told = rounding(l, e, p) <= p->tolerance * size, agreed = d->verdict == DIFFERENCE_AGREES;
         if (error <= p->tolerance)
             d->verdict = DIFFERENCE_AGREES;
-        else if (off <= rounding(l, e, p) && !told)
+        else if (!agreed && off <= rounding(l, e, p) && !told)
             d->verdict = DIFFERENCE_ROUNDING;
-        if (d->verdict != DIFFERENCE_WRONG) return 0;
+        /* one that agrees barely has one more try, to tell by how much */
+        if (agreed || d->verdict == DIFFERENCE_ROUNDING || d->error <= p->tolerance / 10) return 0;
     }
+    if (d->verdict == DIFFERENCE_AGREES) return 0;
     const Level *first = &levels[0], *last = &levels[n - 1];
     if (isnan(e->analytic)) return 0;
-    if (!all_numbers(last) || jumps(first, last, e, p)) /* an edge: there the slopes of acosh and sqrt are infinite */
+    if (!all_numbers(last) || jumps(first, last, e, p) || steepens(first, last, e))
         d->verdict = DIFFERENCE_KINK;
     else if (!slopes_meet(first, last, e, p) && lies_between(last, e, p))
         d->verdict = DIFFERENCE_KINK;

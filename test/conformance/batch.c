@@ -1,6 +1,6 @@
 /* Makes one translation unit of many node tests.
  *
- *     conformance_batch fixed|symbolic|gradients DIR UNIT NAME...
+ *     conformance_batch fixed|symbolic|gradients|symbolic-gradients DIR UNIT NAME...
  *
  * DIR/NAME: model.onnx, test_data_set_0.  Written: UNIT/NAME, the test's generated source, and UNIT/unit.cpp, all of them with a
  * table.  Prints a line a test, separated by tabs: name, "made" or "not", dims that vary, dims that there are, inputs made
@@ -8,8 +8,9 @@
  *
  * fixed: shapes as in the model.  symbolic: each dim of each input a symbol of its own, where the operator lets it vary; dims that
  * it must know, and those whose being 1 means a broadcast, stay as they are.  gradients: shapes as in the model; in place of its
- * outputs a loss and gradients, in double precision (gradients.h).  Inputs whose elements decide on shapes are made constants, as
- * few as possible: found by trying.  Each trial runs in a process of its own, so that an error ends no more than it.
+ * outputs a loss and gradients, in double precision (gradients.h); symbolic-gradients: that, with symbols.  Inputs whose elements
+ * decide on shapes are made constants, as few as possible: found by trying.  Each trial runs in a process of its own, so that an
+ * error ends no more than it.
  */
 #include "test/conformance/case.h"
 #include "support/diag.h"
@@ -191,7 +192,7 @@ static void include_all(FILE *unit, char **names, int n)
 int main(int argc, char **argv)
 {
     if (argc < 4) {
-        fprintf(stderr, "usage: %s fixed|symbolic|gradients DIR UNIT NAME...\n", argv[0]);
+        fprintf(stderr, "usage: %s fixed|symbolic|gradients|symbolic-gradients DIR UNIT NAME...\n", argv[0]);
         return 2;
     }
     char **made = calloc((size_t)argc, sizeof *made), path[4096];
@@ -201,8 +202,8 @@ int main(int argc, char **argv)
         char from[2048], to[2048];
         snprintf(from, sizeof from, "%s/%s", argv[2], argv[i]);
         snprintf(to, sizeof to, "%s/%s", argv[3], argv[i]);
-        Trial t = {.c = {.name = argv[i], .from = from, .to = to}, .symbolic = strcmp(argv[1], "symbolic") == 0};
-        t.c.gradients = strcmp(argv[1], "gradients") == 0;
+        Trial t = {.c = {.name = argv[i], .from = from, .to = to}, .symbolic = strncmp(argv[1], "symbolic", 8) == 0};
+        t.c.gradients = strstr(argv[1], "gradients") != NULL;
         bool good = in_child(read_it, &t, t.said, sizeof t.said) == MADE;
         if (good) {
             t.said[0] = 0;

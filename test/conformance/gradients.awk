@@ -15,11 +15,18 @@ function leave(name, op, why) {
     if (!(why in example)) example[why] = name
 }
 
+# Numbers rounded to eight bits and fewer have, in training, the gradient of those before rounding: differences see steps instead.
+function straight_through(name) {
+    return name ~ /^test_cast(like)?_.*_to_FLOAT[48]E/ || name ~ /^test_quantizelinear_(e4m3|e5m2|float4)/
+}
+
 FILENAME ~ /made.txt$/ { operator[$1] = $8; made[$1] = $2 == "made"; why[$1] = $7; next }
 {
     op = operator[$1] == "" ? "(unreadable)" : operator[$1]
     seen[op]
-    if (made[$1] && $2 != "passed") {
+    if (made[$1] && straight_through($1))
+        leave($1, op, "straight through a rounding to few bits, where differences see steps")
+    else if (made[$1] && $2 != "passed") {
         failures[++n_failed] = $1 ": " $3
         failed[op]++
     } else if (made[$1] && split($3, n, " ") == 4 && n[1] > 0) {

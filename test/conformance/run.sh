@@ -2,7 +2,7 @@
 # Runs ONNX's node tests as compiled programs on the host, first with the shapes that the models state, then with every dim that may
 # vary a symbol.  Prints what failed, then passed, failed, left out.
 #
-#   run.sh [-v fixed|symbolic|gradients] [-s] [PATTERN...]
+#   run.sh [-v fixed|symbolic|gradients|symbolic-gradients] [-s] [PATTERN...]
 #       -v: only that variant; gradients: of a loss by all float inputs, in double precision, against differences, with a line an operator; -s: a sample, one or two tests an operator; PATTERN: only tests whose name matches, as in test_conv*
 #
 # left_out.txt names the tests that are left out, with reasons; one of them that passes is reported.  Exit status 1 where a test
@@ -95,7 +95,7 @@ tell() {
 
 # The table, and what is worse than gradients.txt says: fewer tests checked (of a whole run), more left out.  UPDATE=1 writes it anew.
 tell_gradients() {
-    local out=$work/gradients whole=$1 bad=0
+    local out=$work/$1 whole=$2 bad=0
     awk -f $here/gradients.awk "$out/made.txt" "$out/results.txt" || bad=1
     awk -v brief=1 -f $here/gradients.awk "$out/made.txt" "$out/results.txt" >"$out/table.txt"
     if [ "${UPDATE-}" = 1 ] && [ -n "$whole" ]; then
@@ -116,6 +116,6 @@ whole=yes
 [ $# = 0 ] && [ -z "$sample" ] || whole=
 for variant in $variants; do run_variant "$variant"; done
 for variant in $variants; do
-    if [ "$variant" = gradients ]; then tell_gradients "$whole" || status=1; else tell "$variant" || status=1; fi
+    if [[ $variant == *gradients ]]; then tell_gradients "$variant" "$whole" || status=1; else tell "$variant" || status=1; fi
 done
 exit $status

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Generates, compiles and runs the node tests named on standard input, as one program.
 #
-#   unit.sh fixed|symbolic|gradients DIR UNIT      DIR/NAME: the tests; UNIT: a folder that is made
+#   unit.sh fixed|symbolic|gradients|symbolic-gradients DIR UNIT      DIR/NAME: the tests; UNIT: a folder that is made
 #
 # Leaves UNIT/made.txt and UNIT/ran.txt (batch.c and runner.c say what stands there) and UNIT/uncompiled.txt: name, tab, message.
 # Needs TEST_OUT, and CXX where it is not g++.
@@ -19,7 +19,7 @@ for attempt in 1 2 3 4; do
         blas=$(ls -d /usr/lib/*/openblas-openmp /usr/lib/openblas-openmp 2>/dev/null | head -1)
         "$cxx" -fopenmp -o "$unit/runner" "$unit/unit.o" "$TEST_OUT/conformance_runner.a" \
             -L"$blas" -Wl,-rpath,"$blas" -lopenblas -lzip -lcjson -lpthread -lmvec -lm || exit 1
-        OMP_NUM_THREADS=1 "$unit/runner" "$unit" $([ "$variant" = gradients ] && echo gradients) >"$unit/ran.txt"
+        OMP_NUM_THREADS=1 "$unit/runner" "$unit" $([[ $variant == *gradients ]] && echo gradients) >"$unit/ran.txt"
         exit
     fi
     # "UNIT/NAME/model.cu:12:3: error: ..." names who does not compile.

@@ -1,4 +1,5 @@
-# Gradients of single operators where they go wrong easily (nodes.py), against differences: in the interpreter, then as compiled programs.
+# Gradients of single operators where they go wrong easily (nodes.py), against differences: in the interpreter, then as compiled programs with
+# symbols for dims.
 . test/check.inc
 mkdir -p "$scratch/nodes" "$scratch/units"
 python3 test/gradient/nodes.py "$scratch/nodes" || exit 1
@@ -20,7 +21,7 @@ judge interpreted "$scratch/interpreted.brief"
 ls "$scratch/nodes" >"$scratch/names"
 split -n l/4 "$scratch/names" "$scratch/names."
 for names in "$scratch"/names.*; do
-    bash test/conformance/unit.sh gradients "$scratch/nodes" "$scratch/units/${names##*.}" <"$names" || fail "unit ${names##*.}"
+    bash test/conformance/unit.sh symbolic-gradients "$scratch/nodes" "$scratch/units/${names##*.}" <"$names" || fail "unit ${names##*.}"
 done
 cat "$scratch"/units/*/made.txt | awk -F'\t' '$2 != "made" { print $1, "failed", 0, 0, $7 }' >"$scratch/compiled"
 cat "$scratch"/units/*/uncompiled.txt | awk -F'\t' '{ print $1, "failed", 0, 0, $2 }' >>"$scratch/compiled"
