@@ -45,10 +45,25 @@ static void to_primitives(Compilation *c, Graph *g)
     pass_simplify(g), after(c, g, "simplify");
 }
 
-/* Bytes alive at once, at the likely dims, in the order and the kernels that the program will have. */
-static int64_t peak_of(const Compilation *c, Graph *g)
+/* Bytes alive at once, at the likely dims, in the order and the kernels that the program will have; worked out in scratch memory.
+ */
+static int64_t peak_of(const Compilation *c, const Graph *g, Arena *scratch)
 {
-    return pass_schedule(pass_fuse(g, c->options->no_fuse));
+    Graph borrowed = *g;
+    borrowed.arena = scratch;
+    return pass_schedule(pass_fuse(&borrowed, c->options->no_fuse));
+}
+
+static bool stash_pays(const Compilation *c, const Graph *g)
+{
+    Arena *scratch = arena_new();
+    Graph borrowed = *g;
+    borrowed.arena = scratch;
+    Graph *copy = graph_clone(&borrowed, g->name, NULL);
+    pass_stash(copy, NULL);
+    const bool pays = peak_of(c, copy, scratch) < peak_of(c, g, scratch);
+    arena_free(scratch);
+    return pays;
 }
 
 /* Tried on a copy first: where it makes the peak no lower, all that the backward pass reads is kept.  What is kept is told above
@@ -56,9 +71,7 @@ static int64_t peak_of(const Compilation *c, Graph *g)
 static void stash(Compilation *c, Graph *g)
 {
     Buf kept = {.arena = c->arena};
-    Graph *copy = graph_clone(g, g->name, NULL);
-    pass_stash(copy, NULL);
-    if (peak_of(c, copy) < peak_of(c, g))
+    if (stash_pays(c, g))
         pass_stash(g, &kept);
     else
         buf_put(&kept, "# kept for the backward pass: all that it reads; remaking some of it does not lower the peak\n");

@@ -21,6 +21,7 @@ typedef struct {
     int64_t *bytes;          /* by buffer, at likely dims */
     int *last_touch, *maker; /* by buffer, while units are walked */
     int **maker_of_read;     /* by unit, beside its reads: who made what it reads; -1 */
+    int **maker_of_written;  /* by unit, beside its writes: who made what it overwrites; -1 */
     uint8_t *wanted;         /* by unit: some chain may need it again */
 } Remat;
 
@@ -68,9 +69,12 @@ static void walk_unit(Remat *r, int u, int64_t least)
             add_point(r, b, r->last_touch[b], u);
         r->last_touch[b] = u;
     }
+    r->maker_of_written[u] = NEW_ARRAY(r->arena, int, unit->writes.n + 1);
     for (int i = 0; i < unit->writes.n; i++) {
+        r->maker_of_written[u][i] = -1;
         if (unit->writes.at[i].kind != TOUCHES_BUFFER) continue;
         int b = unit->writes.at[i].index;
+        r->maker_of_written[u][i] = r->maker[b];
         bool in_place = r->maker[b] >= 0;
         if (in_place && r->p->units.at[r->maker[b]].again && u - r->last_touch[b] > SHORTEST_GAP && r->bytes[b] >= least)
             add_point(r, b, r->last_touch[b], u);
@@ -78,26 +82,26 @@ static void walk_unit(Remat *r, int u, int64_t least)
     }
 }
 
-/* What a unit overwrites it reads, too. */
-static int overwritten(const Remat *r, int u, int buffer)
-{
-    int maker = -1;
-    for (int k = 0; k < u; k++)
-        for (int i = 0; i < r->p->units.at[k].writes.n; i++) {
-            const Touch *t = &r->p->units.at[k].writes.at[i];
-            if (t->kind == TOUCHES_BUFFER && t->index == buffer) maker = k;
-        }
-    return maker;
-}
+typedef VEC(int) Units;
 
-static void want(Remat *r, int u)
+static void want(Remat *r, Units *wanted, int u)
 {
     if (u < 0 || r->wanted[u] || !r->p->units.at[u].again) return;
-    const Unit *unit = &r->p->units.at[u];
     r->wanted[u] = 1;
-    for (int i = 0; i < unit->reads.n; i++) want(r, r->maker_of_read[u][i]);
-    for (int i = 0; i < unit->writes.n; i++)
-        if (unit->writes.at[i].kind == TOUCHES_BUFFER) want(r, overwritten(r, u, unit->writes.at[i].index));
+    vec_push(r->arena, wanted, u);
+}
+
+/* All that some chain may need: the points' makers, what these read, and what they overwrite, for that they read too. */
+static void want_chains(Remat *r)
+{
+    Units wanted = {0};
+    for (int k = 0; k < r->p->points.n; k++) want(r, &wanted, r->p->points.at[k].maker);
+    while (wanted.n) {
+        const int u = wanted.at[--wanted.n];
+        const Unit *unit = &r->p->units.at[u];
+        for (int i = 0; i < unit->reads.n; i++) want(r, &wanted, r->maker_of_read[u][i]);
+        for (int i = 0; i < unit->writes.n; i++) want(r, &wanted, r->maker_of_written[u][i]);
+    }
 }
 
 static int by_gone(const void *a, const void *b)
@@ -117,6 +121,7 @@ void pass_rematerialize(Arena *arena, Symbols *symbols, Program *p)
     r.last_touch = NEW_ARRAY(arena, int, p->buffers.n + 1);
     r.maker = NEW_ARRAY(arena, int, p->buffers.n + 1);
     r.maker_of_read = NEW_ARRAY(arena, int *, p->units.n + 1);
+    r.maker_of_written = NEW_ARRAY(arena, int *, p->units.n + 1);
     r.wanted = NEW_ARRAY(arena, uint8_t, p->units.n + 1);
     for (int b = 0; b < p->buffers.n; b++) {
         r.maker[b] = -1;
@@ -125,7 +130,7 @@ void pass_rematerialize(Arena *arena, Symbols *symbols, Program *p)
     }
     for (int u = commit; u < p->units.n; u++) p->units.at[u].again = false;
     for (int u = 0; u < p->units.n; u++) walk_unit(&r, u, largest / SMALLEST_SHARE);
-    for (int k = 0; k < p->points.n; k++) want(&r, p->points.at[k].maker);
+    want_chains(&r);
     for (int u = 0; u < p->units.n; u++) p->units.at[u].again &= r.wanted[u];
     if (p->points.n) qsort(p->points.at, (size_t)p->points.n, sizeof *p->points.at, by_gone);
 }
