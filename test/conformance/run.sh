@@ -95,7 +95,7 @@ tell() {
 
 # The table, and what is worse than gradients.txt says: fewer tests checked (of a whole run), more left out.  UPDATE=1 writes it anew.
 tell_gradients() {
-    local out=$work/$1 whole=$2 bad=0
+    local out=$work/$1$sample whole=$2 bad=0
     awk -f $here/gradients.awk "$out/made.txt" "$out/results.txt" || bad=1
     awk -v brief=1 -f $here/gradients.awk "$out/made.txt" "$out/results.txt" >"$out/table.txt"
     if [ "${UPDATE-}" = 1 ] && [ -n "$whole" ]; then
