@@ -357,28 +357,30 @@ static void units_table(Tables *t, const Program *p)
     const char *n = p->name, *family = upper(l->arena, n);
     buf_printf(&t->out,
                "/* Units of %s, in order: first and last launch, whether a plan may run it again, what it reads, what it writes,\n"
-               " * operations, bytes moved, node. */\n#define %s_UNITS(U)",
+               " * operations, bytes moved, node.  Behind them recipes: units that make some results again from the others of the "
+               "unit named\n"
+               " * last. */\n#define %s_UNITS(U)",
                n, family);
-    for (int u = 0; u < p->units.n; u++) {
-        const Unit *unit = &p->units.at[u];
+    for (int u = 0; u < program_all_units(p); u++) {
+        const Unit *unit = program_unit(p, u);
         buf_printf(&t->out, " \\\n    U(%d, %d, %s, ", unit->first, unit->last, unit->again ? "true" : "false");
         touches_row(t, p, &unit->reads);
         buf_put(&t->out, ", ");
         touches_row(t, p, &unit->writes);
-        buf_printf(&t->out, ", %s, %s, %s)", expr_c(l, unit->flops, "d->"), expr_c(l, unit->moved, "d->"),
-                   c_string(l->arena, unit->source));
+        buf_printf(&t->out, ", %s, %s, %s, %d)", expr_c(l, unit->flops, "d->"), expr_c(l, unit->moved, "d->"),
+                   c_string(l->arena, unit->source), u < p->units.n ? u : unit->of);
     }
     buf_printf(
         &t->out,
         "\n\n#define LIST(...) __VA_ARGS__\n"
-        "#define U(first, last, again, reads, writes, operations, traffic, source) {first, last, again, source},\n"
+        "#define U(first, last, again, reads, writes, operations, traffic, source, of) {first, last, again, source, of},\n"
         "static const Unit %s_units[] = {%s_UNITS(U){0}};\n#undef U\n"
-        "#define U(first, last, again, reads, writes, operations, traffic, source) LIST reads TOUCHES_END, LIST writes "
+        "#define U(first, last, again, reads, writes, operations, traffic, source, of) LIST reads TOUCHES_END, LIST writes "
         "TOUCHES_END,\n"
         "static const int %s_touches[] = {%s_UNITS(U) TOUCHES_END};\n#undef U\n#undef LIST\n"
         "static void %s_costs(const int64_t *dims, int64_t *flops, int64_t *moved)\n{\n    const Dims *d = (const Dims *)dims;\n"
         "    (void)d;\n"
-        "#define U(first, last, again, reads, writes, operations, traffic, source) *flops++ = operations, *moved++ = traffic;\n"
+        "#define U(first, last, again, reads, writes, operations, traffic, source, of) *flops++ = operations, *moved++ = traffic;\n"
         "    %s_UNITS(U)\n#undef U\n}\n\n",
         n, family, n, family, n, family);
 }
@@ -481,12 +483,12 @@ static void program_table(Tables *t, const Program *p)
         n, n, upper(l->arena, n), n, n, n, p->outputs.n, n, n, p->positions, n, n);
     if (points)
         buf_printf(&t->out,
-                   "    .n_units = sizeof %s_units / sizeof *%s_units - 1,\n    .units = %s_units,\n    .touches = %s_touches,\n   "
+                   "    .n_units = %d,\n    .n_recipes = %d,\n    .units = %s_units,\n    .touches = %s_touches,\n   "
                    " .costs = "
                    "%s_costs,\n    .n_points = sizeof %s_points / sizeof *%s_points,\n    .points = %s_points,\n    .point_costs = "
                    "%s_point_costs,\n    .replay = %s_replay,\n"
                    "    .library = %s_library,\n    .n_library = %d,\n",
-                   n, n, n, n, n, n, n, n, n, n, n, p->library.n);
+                   p->units.n, p->recipes.n, n, n, n, n, n, n, n, n, n, p->library.n);
     buf_put(&t->out, "};\n\n");
 }
 

@@ -5,10 +5,11 @@
 
 static Program program_of(Arena *arena, const LibraryInput *in)
 {
-    Unit *units = NEW_ARRAY(arena, Unit, in->n_units + 1);
+    Unit *units = NEW_ARRAY(arena, Unit, in->n_units + in->n_recipes + 1);
     Life *lives = NEW_ARRAY(arena, Life, in->n_buffers + 1);
     Point *points = NEW_ARRAY(arena, Point, in->n_points + 1);
-    for (int u = 0; u < in->n_units; u++) units[u] = (Unit){in->units[u].first, in->units[u].last, in->units[u].again, ""};
+    for (int u = 0; u < in->n_units + in->n_recipes; u++)
+        units[u] = (Unit){in->units[u].first, in->units[u].last, in->units[u].again, "", in->units[u].of};
     for (int b = 0; b < in->n_buffers; b++) lives[b] = (Life){in->lives[b].first, in->lives[b].last, "", ""};
     for (int k = 0; k < in->n_points; k++) points[k] = (Point){in->points[k].buffer, in->points[k].gone, in->points[k].back, ""};
     return (Program){.n_buffers = in->n_buffers,
@@ -17,6 +18,7 @@ static Program program_of(Arena *arena, const LibraryInput *in)
                      .input_buffer = in->input_buffer,
                      .n_units = in->n_units,
                      .units = units,
+                     .n_recipes = in->n_recipes,
                      .touches = in->touches,
                      .n_points = in->n_points,
                      .points = points};
@@ -44,7 +46,7 @@ static int choose(Arena *arena, const Flow *flow, const Ladder *ladder, const ch
 
 int library_search(Arena *arena, const LibraryInput *in, int64_t touches, const char **plans, int room)
 {
-    enum { EVALUATIONS_A_GAP = 300 };
+    enum { EVALUATIONS_A_GAP = 400 };
     const Program program = program_of(arena, in);
     Flow *flow = flow_create(&program);
     Sizes sizes = {0};

@@ -7,6 +7,7 @@ enum { LIBRARY_END = INT32_MIN }; /* TOUCHES_END of runtime/controller/controlle
 typedef struct LibraryUnit {
     int first, last;
     bool again;
+    int of;
 } LibraryUnit;
 typedef struct LibraryLife {
     int first, last;
@@ -15,7 +16,7 @@ typedef struct LibraryPoint {
     int buffer, gone, back;
 } LibraryPoint;
 typedef struct LibraryInput {
-    int n_units, n_buffers, n_points, n_inputs;
+    int n_units, n_recipes, n_buffers, n_points, n_inputs;
     LibraryUnit *units;
     const int *touches, *input_buffer;
     LibraryLife *lives;

@@ -4,13 +4,13 @@
 #include <string.h>
 
 /* Beyond UNITS_MOST a search is too dear to make for every program that is generated: the trainer makes its own. */
-enum { TOUCHES_LIMIT = 40000000, PLANS_EACH = 20, UNITS_MOST = 50000 };
+enum { TOUCHES_LIMIT = 60000000, PLANS_EACH = 24, UNITS_MOST = 50000 };
 
 static int *encode_touches(const Layout *l, const Program *p)
 {
     VEC(int) out = {0};
-    for (int u = 0; u < p->units.n; u++) {
-        const Touches *lists[] = {&p->units.at[u].reads, &p->units.at[u].writes};
+    for (int u = 0; u < program_all_units(p); u++) {
+        const Touches *lists[] = {&program_unit(p, u)->reads, &program_unit(p, u)->writes};
         for (int k = 0; k < 2; k++) {
             for (int i = 0; i < lists[k]->n; i++) {
                 const Touch *t = &lists[k]->at[i];
@@ -25,14 +25,18 @@ static int *encode_touches(const Layout *l, const Program *p)
     return out.at;
 }
 
-/* Every dim at `times` its likely value, or at its highest.  Late dims: at their upper bounds, as far as these are known. */
-static void choose_dims(const Layout *l, int64_t times, int64_t *values)
+/* Every dim at its likely value; those in `larger` eight times as large, or as large as they may be.  Late dims: as they are
+ * likely. */
+static void choose_dims(const Layout *l, unsigned larger, int64_t *values)
 {
-    for (int i = 0; i < symbols_count(l->symbols); i++) {
+    for (int i = 0, dim = 0; i < symbols_count(l->symbols); i++) {
         Expr *symbol = symbols_at(l->symbols, i);
         SymbolFacts f = symbol_facts(l->symbols, symbol);
         int64_t likely = expr_likely(l->symbols, symbol);
-        values[i] = f.late ? likely : likely * times < f.high ? likely * times : f.high;
+        values[i] = likely;
+        if (f.late || likely >= f.high) continue;
+        if (larger >> (dim < 31 ? dim : 31) & 1) values[i] = likely * 8 < f.high ? likely * 8 : f.high;
+        dim++;
     }
 }
 
@@ -50,26 +54,33 @@ static bool sizes_of(const Layout *l, const Program *p, const int64_t *values, L
         in->bytes[b] = (in->bytes[b] + 255) / 256 * 256;
         right = right && (sum += in->bytes[b]) < (int64_t)1 << 50;
     }
-    for (int u = 0; u < p->units.n && right; u++)
-        right =
-            evaluate(l, values, p->units.at[u].flops, &in->flops[u]) && evaluate(l, values, p->units.at[u].moved, &in->moved[u]);
+    for (int u = 0; u < program_all_units(p) && right; u++)
+        right = evaluate(l, values, program_unit(p, u)->flops, &in->flops[u]) &&
+                evaluate(l, values, program_unit(p, u)->moved, &in->moved[u]);
     return right;
 }
 
 static void fill(const Layout *l, const Program *p, LibraryInput *in)
 {
     Arena *arena = l->arena;
-    *in = (LibraryInput){.n_units = p->units.n, .n_buffers = p->buffers.n, .n_points = p->points.n, .n_inputs = l->inputs.n};
-    in->units = NEW_ARRAY(arena, LibraryUnit, p->units.n + 1);
+    int all = program_all_units(p);
+    *in = (LibraryInput){.n_units = p->units.n,
+                         .n_recipes = p->recipes.n,
+                         .n_buffers = p->buffers.n,
+                         .n_points = p->points.n,
+                         .n_inputs = l->inputs.n};
+    in->units = NEW_ARRAY(arena, LibraryUnit, all + 1);
     in->lives = NEW_ARRAY(arena, LibraryLife, p->buffers.n + 1);
     in->points = NEW_ARRAY(arena, LibraryPoint, p->points.n + 1);
     in->bytes = NEW_ARRAY(arena, int64_t, p->buffers.n + 1);
-    in->flops = NEW_ARRAY(arena, int64_t, p->units.n + 1);
-    in->moved = NEW_ARRAY(arena, int64_t, p->units.n + 1);
+    in->flops = NEW_ARRAY(arena, int64_t, all + 1);
+    in->moved = NEW_ARRAY(arena, int64_t, all + 1);
     in->touches = encode_touches(l, p);
     in->input_buffer = p->input_buffer;
-    for (int u = 0; u < p->units.n; u++)
-        in->units[u] = (LibraryUnit){p->units.at[u].first, p->units.at[u].last, p->units.at[u].again};
+    for (int u = 0; u < all; u++) {
+        const Unit *unit = program_unit(p, u);
+        in->units[u] = (LibraryUnit){unit->first, unit->last, unit->again, unit->of};
+    }
     for (int b = 0; b < p->buffers.n; b++) in->lives[b] = (LibraryLife){p->buffers.at[b].first, p->buffers.at[b].last};
     for (int k = 0; k < p->points.n; k++) {
         const Point *point = &p->points.at[k];
@@ -86,14 +97,14 @@ static bool in_library(const Program *p, const char *plan)
 
 void find_plans(const Layout *l, Program *p)
 {
-    static const int64_t times[] = {1, 8};
+    static const unsigned larger[] = {0, ~0u, 1, 2}; /* none, all, the first, the second: plans differ by how dims compare */
     LibraryInput in;
     if (!p->points.n || p->units.n > UNITS_MOST) return;
     fill(l, p, &in);
     int64_t *values = NEW_ARRAY(l->arena, int64_t, symbols_count(l->symbols) + 1);
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+    for (size_t i = 0; i < sizeof larger / sizeof *larger; i++) {
         const char *plans[PLANS_EACH];
-        choose_dims(l, times[i], values);
+        choose_dims(l, larger[i], values);
         if (!sizes_of(l, p, values, &in)) continue;
         int n = library_search(l->arena, &in, TOUCHES_LIMIT, plans, PLANS_EACH);
         for (int k = 0; k < n; k++)

@@ -3,12 +3,14 @@
  * A value lies in a buffer of its own, but for views (where their operand lies), values that an assign wants in place (in the
  * weight or state), and in regions: parameters (where the operand lies, or at its slice), new carries and stacked results. */
 #include "emit/program_private.h"
+#include "emit/slice.h"
 #include "support/diag.h"
 #include <string.h>
 
 /* ---- launches of the groups ---- */
 struct Launches {
-    Pointers *of; /* Group -> GroupLaunches */
+    Pointers *of;     /* Group -> GroupLaunches */
+    Pointers *sliced; /* Group -> Sliced */
     VEC(const GroupLaunches *) list;
 };
 
@@ -26,11 +28,42 @@ static void collect_launches(Launches *all, Arena *arena, Kernels *k, Symbols *s
     }
 }
 
+/* Groups after which a result is read last. */
+static int reach(const Groups *groups, int i, const Value *v)
+{
+    for (int k = groups->list.n - 1; k > i; k--)
+        for (int o = 0; o < groups->list.at[k]->in.n; o++) {
+            const Value *in = groups->list.at[k]->in.at[o];
+            while (in != v && in->def && in->def->kind == OP_reshape) in = in->def->in[0];
+            if (in == v) return k - i;
+        }
+    return 0;
+}
+
+/* What is needed long afterwards could be made again from a group's first result: forward, in the step of training. */
+static void collect_slices(Launches *all, Arena *arena, Kernels *k, const Groups *groups)
+{
+    enum { LONG = 8 };
+    for (int i = 0; i < groups->list.n && groups->list.at[i]->kind != GROUP_COMMIT; i++) {
+        Group *slice = slice_group(arena, groups->list.at[i]);
+        bool wanted = false;
+        for (int o = 0; slice && o < slice->out.n && !wanted; o++) wanted = reach(groups, i, slice->out.at[o]) > LONG;
+        if (!wanted) continue;
+        Sliced *s = NEW(arena, Sliced);
+        s->group = slice;
+        kernels_emit(k, slice, &s->launches.at, &s->launches.n, &s->launches.scratch);
+        pointers_set(all->sliced, groups->list.at[i], s);
+        vec_push(arena, &all->list, &s->launches);
+    }
+}
+
 Launches *launches_of(Arena *arena, Kernels *k, Symbols *symbols, const Groups *groups)
 {
     Launches *all = NEW(arena, Launches);
     all->of = pointers_new(arena);
+    all->sliced = pointers_new(arena);
     collect_launches(all, arena, k, symbols, groups);
+    if (strcmp(groups->graph->name, "train") == 0) collect_slices(all, arena, k, groups);
     return all;
 }
 
@@ -431,6 +464,53 @@ static void add_unit(Maker *m, const Group *group, Unit unit, int buffers_before
     vec_push(m->l->arena, &p->units, unit);
 }
 
+/* Nothing that the slice reads may have been overwritten by what the group wrote, but for what it wrote itself. */
+static bool operands_stand(const Maker *m, const Group *group, const Group *slice)
+{
+    for (int i = 0; i < slice->in.n; i++) {
+        const Place *place = pointers_get(m->p->places, slice->in.at[i]);
+        bool own = false;
+        for (int o = 0; o < group->out.n; o++) own |= group->out.at[o] == slice->in.at[i];
+        if (place && place->buffer >= 0 && !own && lies_in(m, &group->out, place->buffer)) return false;
+    }
+    return true;
+}
+
+static void add_recipe(Maker *m, const Group *group, int of)
+{
+    Symbols *symbols = m->l->symbols;
+    const Sliced *s = pointers_get(m->launches->sliced, group);
+    if (!s || !m->p->units.at[of].again || !operands_stand(m, group, s->group)) return;
+    if (s->launches.scratch && !expr_is(s->launches.scratch, 0)) return;
+    Unit unit = {.first = -1, .last = -1, .again = true, .of = of, .source = m->p->units.at[of].source};
+    unit.flops = unit.moved = expr_int(symbols, 0);
+    for (int i = 0; i < s->launches.n; i++) {
+        Item *item = item_new(m, &unit.again_items, ITEM_LAUNCH, s->group->ops.at[s->group->ops.n - 1]);
+        item->launch = &s->launches.at[i];
+        name_nodes(m, item, s->group);
+        if (item->launch->flops) unit.flops = expr_add(symbols, unit.flops, item->launch->flops);
+        if (item->launch->moved) unit.moved = expr_add(symbols, unit.moved, item->launch->moved);
+    }
+    for (int i = 0; i < s->group->in.n; i++) {
+        const Place *place = pointers_get(m->p->places, s->group->in.at[i]);
+        if (place && place->buffer >= 0) touch_once(m, &unit.reads, TOUCHES_BUFFER, place->buffer);
+        touch_tensor(m, &unit.reads, s->group->in.at[i]);
+    }
+    for (int o = 0; o < s->group->out.n; o++)
+        touch_once(m, &unit.writes, TOUCHES_BUFFER, program_place(m->p, s->group->out.at[o])->buffer);
+    vec_push(m->l->arena, &m->p->recipes, unit);
+}
+
+int program_all_units(const Program *p)
+{
+    return p->units.n + p->recipes.n;
+}
+
+Unit *program_unit(const Program *p, int u)
+{
+    return u < p->units.n ? &p->units.at[u] : &p->recipes.at[u - p->units.n];
+}
+
 void add_groups(Maker *m, Items *items, const Groups *groups)
 {
     find_last_readers(m, groups);
@@ -441,7 +521,9 @@ void add_groups(Maker *m, Items *items, const Groups *groups)
         if (outermost) m->touched.n = 0;
         add_group(m, items, groups->list.at[i]);
         save_gradients(m, items, groups->list.at[i]);
-        if (outermost && m->p->positions > unit.first) add_unit(m, groups->list.at[i], unit, buffers_before);
+        if (!outermost || m->p->positions == unit.first) continue;
+        add_unit(m, groups->list.at[i], unit, buffers_before);
+        add_recipe(m, groups->list.at[i], m->p->units.n - 1);
     }
 }
 

@@ -102,8 +102,10 @@ typedef struct Unit {
     int first_item, last_item; /* in Program.items */
     bool again;                /* may be run a second time: the same results in the same places, nothing else */
     Touches reads, writes;
-    Expr *flops, *moved; /* NULL: none that matter */
+    Expr *flops, *moved;
     const char *source;
+    Items again_items; /* RECIPE: its launches */
+    int of;            /* RECIPE: unit of which it makes some results again, from the others; first and last are -1 */
 } Unit;
 /* Between two uses of a buffer its memory may serve others, where its content can be made again. */
 typedef struct Point {
@@ -123,7 +125,7 @@ typedef struct Program {
     int positions, kernels; /* launches, commit among them; kernels alone */
     Expr *moved, *flops, *least;
     Pointers *places; /* Value -> Place */
-    VEC(Unit) units;
+    VEC(Unit) units, recipes;
     VEC(Point) points;
     VEC(const char *) library; /* plans for the controller to start from */
 } Program;
@@ -134,4 +136,6 @@ Launches *launches_of(Arena *arena, Kernels *k, Symbols *symbols, const Groups *
 void launches_kernels(const Launches *launches, Map *names); /* adds the names of kernels and library functions */
 Program *program_make(Layout *layout, const char *name, const Groups *groups, const Launches *launches);
 const Place *program_place(const Program *p, const Value *v);
+int program_all_units(const Program *p); /* units, then recipes */
+Unit *program_unit(const Program *p, int u);
 #endif

@@ -9,6 +9,11 @@ typedef struct GroupLaunches {
     Expr *scratch;
 } GroupLaunches;
 
+typedef struct Sliced { /* a group cut down to some of its results, and its launches */
+    Group *group;
+    GroupLaunches launches;
+} Sliced;
+
 typedef struct GradientOf {
     VEC(const char *) weights;
 } GradientOf;

@@ -423,11 +423,13 @@ static void indented(Buf *out, const char *text)
 
 static void replay_text(Buf *out, const Layout *layout, const Program *p, const Map *memory, int u)
 {
-    const Unit *unit = &p->units.at[u];
+    const Unit *unit = program_unit(p, u);
     Writer w = {.l = layout, .p = p, .memory = memory, .body = {.arena = layout->arena}, .replays = true};
     Buf text = {.arena = layout->arena};
-    for (int i = unit->first_item; i <= unit->last_item; i++)
-        if (p->items.at[i]->kind == ITEM_LAUNCH) launch_text(&w, p->items.at[i], 1);
+    const Items *items = u < p->units.n ? &p->items : &unit->again_items;
+    int first = u < p->units.n ? unit->first_item : 0, last = u < p->units.n ? unit->last_item : items->n - 1;
+    for (int i = first; i <= last; i++)
+        if (items->at[i]->kind == ITEM_LAUNCH) launch_text(&w, items->at[i], 1);
     const char *body = buf_text(&w.body);
     Map *used = words(layout->arena, body);
     declare_dims(&text, &w, used);
@@ -448,8 +450,8 @@ static void replays_text(Buf *out, const Layout *layout, const Program *p, const
         " * on the same operands, with buffers wherever they lie by now. */\n"
         "void %s_replay(Step *s, int unit)\n{\n    switch (unit) {\n",
         p->name, p->name);
-    for (int u = 0; u < p->units.n; u++)
-        if (p->units.at[u].again) replay_text(out, layout, p, memory, u);
+    for (int u = 0; u < program_all_units(p); u++)
+        if (program_unit(p, u)->again) replay_text(out, layout, p, memory, u);
     buf_put(out, "    }\n}\n\n");
 }
 

@@ -33,12 +33,11 @@ static int commit_unit(const Program *p)
 }
 
 /* "mul_sigmoid(gate, up)": kernels, then the buffers that they read. */
-static const char *recipe_text(const Remat *r, const Unit *unit)
+static const char *recipe_text(const Remat *r, const Unit *unit, const Items *items, int first, int last)
 {
     Buf out = {.arena = r->arena};
-    for (int i = unit->first_item; i <= unit->last_item; i++)
-        if (r->p->items.at[i]->kind == ITEM_LAUNCH)
-            buf_printf(&out, "%s%s", i > unit->first_item ? ", " : "", r->p->items.at[i]->launch->kernel);
+    for (int i = first; i <= last; i++)
+        if (items->at[i]->kind == ITEM_LAUNCH) buf_printf(&out, "%s%s", i > first ? ", " : "", items->at[i]->launch->kernel);
     const char *separator = "(";
     for (int i = 0; i < unit->reads.n; i++) {
         if (unit->reads.at[i].kind != TOUCHES_BUFFER) continue;
@@ -49,10 +48,23 @@ static const char *recipe_text(const Remat *r, const Unit *unit)
     return buf_text(&out);
 }
 
+/* By the recipe that leaves the unit's first result alone, where there is one. */
+static const char *how(const Remat *r, int maker, int buffer)
+{
+    for (int i = 0; i < r->p->recipes.n; i++) {
+        const Unit *recipe = &r->p->recipes.at[i];
+        for (int w = 0; recipe->of == maker && w < recipe->writes.n; w++)
+            if (recipe->writes.at[w].index == buffer)
+                return recipe_text(r, recipe, &recipe->again_items, 0, recipe->again_items.n - 1);
+    }
+    const Unit *unit = &r->p->units.at[maker];
+    return recipe_text(r, unit, &r->p->items, unit->first_item, unit->last_item);
+}
+
 static void add_point(Remat *r, int buffer, int gone, int back)
 {
     int maker = r->maker[buffer];
-    const char *recipe = recipe_text(r, &r->p->units.at[maker]);
+    const char *recipe = how(r, maker, buffer);
     vec_push(r->arena, &r->p->points, ((Point){buffer, gone, back, maker, recipe}));
 }
 
@@ -132,5 +144,9 @@ void pass_rematerialize(Arena *arena, Symbols *symbols, Program *p)
     for (int u = 0; u < p->units.n; u++) walk_unit(&r, u, largest / SMALLEST_SHARE);
     want_chains(&r);
     for (int u = 0; u < p->units.n; u++) p->units.at[u].again &= r.wanted[u];
+    int kept = 0;
+    for (int i = 0; i < p->recipes.n; i++)
+        if (p->units.at[p->recipes.at[i].of].again) p->recipes.at[kept++] = p->recipes.at[i];
+    p->recipes.n = kept;
     if (p->points.n) qsort(p->points.at, (size_t)p->points.n, sizeof *p->points.at, by_gone);
 }

@@ -64,7 +64,7 @@ typedef struct { int first, last; const char *name, *source; } Life;  /* positio
 typedef struct Step Step;
 /* What a step does, in order: each unit is a few launches that belong together.  again: it may be run a second time with the same
  * results, as long as nobody has assigned a weight or state that it reads. */
-typedef struct { int first, last; bool again; const char *source; } Unit; /* launches, both included */
+typedef struct { int first, last; bool again; const char *source; int of; } Unit; /* launches, both included; of: only of recipes */
 enum { TOUCHES_END = INT32_MIN };                      /* ends a list of Program.touches */
 /* Between launch `gone`, which uses the buffer, and launch `back`, which uses it next, its memory may serve others: EVICT and
  * REGENERATE of that number in the step. */
@@ -80,8 +80,9 @@ typedef struct {
     void (*traffic)(const int64_t *dims, int64_t *moved, int64_t *least, int64_t *flops); /* of a whole step */
     int (*run)(Step *step);                            /* 0 or an error of device/memory.h */
     int n_units; const Unit *units;                    /* 0: memory is planned by lives alone */
-    const int *touches;                                /* of each unit: what it reads, then what it writes: buffers, ~i weight i, ~(n_weights + i) state i */
-    void (*costs)(const int64_t *dims, int64_t *flops, int64_t *moved); /* of each unit */
+    int n_recipes;                                     /* further units, never of the step itself: each makes some results of unit `of` again from its others */
+    const int *touches;                                /* of each unit and recipe: what it reads, then what it writes: buffers, ~i weight i, ~(n_weights + i) state i */
+    void (*costs)(const int64_t *dims, int64_t *flops, int64_t *moved); /* of each unit and recipe */
     int n_points; const Point *points;
     void (*point_costs)(const int64_t *dims, PointCost *out);
     void (*replay)(Step *step, int unit);              /* runs a unit again, its buffers where step->at says */

@@ -25,7 +25,7 @@ static int list_length(const int *list)
 static int touches_length(const Program *p)
 {
     int n = 0;
-    for (int list = 0; list < 2 * p->n_units; list++) n += list_length(p->touches + n) + 1;
+    for (int list = 0; list < 2 * (p->n_units + p->n_recipes); list++) n += list_length(p->touches + n) + 1;
     return n;
 }
 
@@ -97,6 +97,35 @@ static void read_unit(Builder *b, int u, const int *reads, const int *writes)
     f->temp_at[u + 1] = f->temp_at[u] + n_temp;
 }
 
+static int version_in(const Flow *f, const int *list, int from, int to, int buffer)
+{
+    for (int i = from; i < to; i++)
+        if (f->buffer[list[i]] == buffer) return list[i];
+    return GONE;
+}
+
+/* What its unit makes it reads as made, the rest as its unit reads it. */
+static void read_recipe(Builder *b, int r, const int *reads, const int *writes)
+{
+    Flow *f = b->f;
+    int u = f->program->units[r].of, n_in = f->in_at[r], n_out = f->out_at[r];
+    for (; *reads != TOUCHES_END; reads++) {
+        if (*reads < 0) continue;
+        int v = version_in(f, f->out, f->out_at[u], f->out_at[u + 1], *reads);
+        if (v < 0) v = version_in(f, f->in, f->in_at[u], f->in_at[u + 1], *reads);
+        if (v >= 0) f->in[n_in++] = v;
+    }
+    for (; *writes != TOUCHES_END; writes++) {
+        int v = version_in(f, f->out, f->out_at[u], f->out_at[u + 1], *writes);
+        if (v < 0) continue;
+        f->out[n_out++] = v;
+        f->remaker[v] = r;
+    }
+    f->in_at[r + 1] = n_in;
+    f->out_at[r + 1] = n_out;
+    f->temp_at[r + 1] = f->temp_at[r];
+}
+
 static void read_units(Builder *b)
 {
     const Program *p = b->f->program;
@@ -109,6 +138,12 @@ static void read_units(Builder *b)
         read_unit(b, u, reads, writes);
         t = writes + list_length(writes) + 1;
     }
+    for (int v = 0; v < b->f->n_versions; v++) b->f->remaker[v] = b->f->maker[v];
+    for (int r = p->n_units; r < p->n_units + p->n_recipes; r++) {
+        const int *reads = t, *writes = reads + list_length(reads) + 1;
+        read_recipe(b, r, reads, writes);
+        t = writes + list_length(writes) + 1;
+    }
 }
 
 /* From the end to the start: who assigns next what a unit reads. */
@@ -119,7 +154,7 @@ static void find_kills(Flow *f, const int *touches, int *next_assign, int n_tens
     for (int i = 0; i < n_tensors; i++) next_assign[i] = p->n_units;
     for (int pass = 0; pass < 2; pass++) { /* the first assignment of each tensor, then of what each unit reads */
         t = touches;
-        for (int u = 0; u < p->n_units; u++) {
+        for (int u = 0; u < f->n_all; u++) {
             int kill = p->n_units;
             for (; *t != TOUCHES_END; t++)
                 if (pass && *t < 0 && next_assign[~*t] < kill) kill = next_assign[~*t];
@@ -174,6 +209,11 @@ static void find_points(Flow *f)
     }
 }
 
+int flow_order(const Flow *f, int unit)
+{
+    return unit < f->n_units ? 2 * unit : 2 * f->program->units[unit].of + 1;
+}
+
 int flow_gap_start(const Flow *f, int gap)
 {
     int v = f->gap_version[gap], i = gap - f->gap_at[v];
@@ -197,9 +237,9 @@ static int tensors_of(const Program *p, int n_touches)
 
 Flow *flow_create(const Program *p)
 {
-    int touches = touches_length(p), tensors = tensors_of(p, touches), units = p->n_units, buffers = p->n_buffers;
+    int touches = touches_length(p), tensors = tensors_of(p, touches), units = p->n_units + p->n_recipes, buffers = p->n_buffers;
     int versions = touches + p->n_inputs + 1, gaps = 2 * touches + versions + 1;
-    size_t ints = 4 * ((size_t)units + 1) + 12 * (size_t)versions + 6 * (size_t)touches + 2 * (size_t)gaps + 3 * (size_t)buffers +
+    size_t ints = 4 * ((size_t)units + 1) + 13 * (size_t)versions + 6 * (size_t)touches + 2 * (size_t)gaps + 3 * (size_t)buffers +
                   (size_t)tensors + 16;
     Flow *f = calloc(1, sizeof *f);
     if (f) f->memory = calloc(ints * sizeof(int) + (size_t)gaps, 1);
@@ -209,11 +249,13 @@ Flow *flow_create(const Program *p)
     }
     Builder b = {.f = f, .cursor = f->memory};
     f->program = p;
-    f->n_units = units;
+    f->n_units = p->n_units;
+    f->n_all = units;
     f->in_at = take(&b, units + 1), f->out_at = take(&b, units + 1), f->temp_at = take(&b, units + 1);
     f->kill = take(&b, units + 1);
     f->in = take(&b, 2 * touches), f->out = take(&b, touches), f->temp = take(&b, touches), f->use = take(&b, 2 * touches);
     f->buffer = take(&b, versions), f->maker = take(&b, versions), f->over = take(&b, versions);
+    f->remaker = take(&b, versions);
     f->use_at = take(&b, versions + 1), f->gap_at = take(&b, versions + 1);
     f->gap_version = take(&b, gaps), f->gap_point = take(&b, gaps);
     b.current = take(&b, buffers), b.first_unit = take(&b, buffers), b.last_unit = take(&b, buffers);
@@ -247,10 +289,10 @@ static int64_t temp_peak(const Flow *f, int u, const int64_t *buffer_bytes, Inte
 
 bool sizes_make(Sizes *sizes, const Flow *f, const int64_t *buffer_bytes, const int64_t *flops, const int64_t *moved)
 {
-    size_t units = (size_t)f->n_units + 1, versions = (size_t)f->n_versions + 1;
+    size_t units = (size_t)f->n_all + 1, versions = (size_t)f->n_versions + 1;
     memset(sizes, 0, sizeof *sizes);
     sizes->buffer_bytes = buffer_bytes;
-    Interval *intervals = malloc(((size_t)f->temp_at[f->n_units] + 1) * sizeof *intervals);
+    Interval *intervals = malloc(((size_t)f->temp_at[f->n_all] + 1) * sizeof *intervals);
     sizes->bytes = malloc((versions + 3 * units) * sizeof *sizes->bytes);
     sizes->seconds = malloc(units * sizeof *sizes->seconds);
     bool right = intervals && sizes->bytes && sizes->seconds;
@@ -260,7 +302,7 @@ bool sizes_make(Sizes *sizes, const Flow *f, const int64_t *buffer_bytes, const 
         sizes->moved = sizes->flops + units;
     }
     for (int v = 0; right && v < f->n_versions; v++) sizes->bytes[v] = buffer_bytes[f->buffer[v]];
-    for (int u = 0; right && u < f->n_units; u++) {
+    for (int u = 0; right && u < f->n_all; u++) {
         sizes->flops[u] = flops[u];
         sizes->moved[u] = moved[u];
         sizes->seconds[u] = (double)flops[u] / FLOPS_A_SECOND + (double)moved[u] / BYTES_A_SECOND;
@@ -275,7 +317,7 @@ bool sizes_make(Sizes *sizes, const Flow *f, const int64_t *buffer_bytes, const 
 
 bool sizes_at_dims(Sizes *sizes, const Flow *f, const int64_t *dims, const int64_t *buffer_bytes)
 {
-    size_t units = (size_t)f->n_units + 1;
+    size_t units = (size_t)f->n_all + 1;
     int64_t *costs = malloc(2 * units * sizeof *costs);
     memset(sizes, 0, sizeof *sizes);
     if (!costs) return false;

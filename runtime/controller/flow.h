@@ -20,12 +20,13 @@ typedef enum {
 
 typedef struct {
     const Program *program;
-    int n_units, n_versions, n_gaps;
+    int n_units, n_all, n_versions, n_gaps; /* n_all: units and recipes */
     int *in_at, *in;                       /* by unit: versions that it reads, each once */
     int *out_at, *out;                     /* by unit: versions that it makes */
     int *temp_at, *temp;                   /* by unit: buffers that live within it alone */
     int *kill;                             /* by unit: the first unit that assigns what it reads; n_units: none */
     int *buffer, *maker, *over;            /* by version: its buffer, unit (-1: the batch), version that it overwrites (-1: none) */
+    int *remaker;      /* by version: recipe that makes it again where the other results of its maker are there; else its maker */
     int *use_at, *use;                     /* by version: units that read it */
     int *gap_at, *gap_version, *gap_point; /* gap_point: -1: always kept, but for last gaps, which have none */
     uint8_t *movable;                      /* by gap */
@@ -34,6 +35,7 @@ typedef struct {
 
 Flow *flow_create(const Program *program); /* NULL without memory */
 void flow_destroy(Flow *flow);
+int flow_order(const Flow *flow, int unit); /* units and recipes in the order in which a chain runs them */
 int flow_gap_start(const Flow *flow, int gap); /* unit that uses or makes it before the gap; -1: from the start */
 int flow_gap_end(const Flow *flow, int gap);   /* unit that uses it after the gap; n_units: nobody */
 

@@ -65,7 +65,7 @@ static void offer(Search *q, const uint8_t *modes)
 static void evict_chain(const Search *q, uint8_t *modes, int v, int end, int depth)
 {
     const Flow *f = q->f;
-    int u = f->maker[v];
+    int u = f->remaker[v];
     for (int i = f->in_at[u]; i < f->in_at[u + 1] && depth < 64; i++) {
         int d = f->in[i], last = f->gap_at[d + 1] - 1;
         if (!f->movable[last] || modes[last] != KEEP || flow_gap_start(f, last) >= end) continue;
@@ -86,7 +86,7 @@ static int by_worth(const void *a, const void *b)
 static double worth_of(Search *q, int gap, const uint8_t *modes)
 {
     const Flow *f = q->f;
-    int v = f->gap_version[gap], start = flow_gap_start(f, gap) + 1, end = flow_gap_end(f, gap), u = f->maker[v];
+    int v = f->gap_version[gap], start = flow_gap_start(f, gap) + 1, end = flow_gap_end(f, gap), u = f->remaker[v];
     int units = q->over[end] - q->over[start];
     if (units <= 0) return 0;
     double spared = fmin((double)q->s->sizes->bytes[v] * units, (double)(q->excess[end] - q->excess[start]));
@@ -137,7 +137,7 @@ static bool drop_ends(Search *q, uint8_t *modes)
 static bool greedy(Search *q, uint8_t *modes, int64_t budget, double part, int64_t rounds)
 {
     const Flow *f = q->f;
-    for (int v = 0; v < f->n_versions; v++) q->price[v] = f->maker[v] >= 0 ? q->s->sizes->seconds[f->maker[v]] : 0;
+    for (int v = 0; v < f->n_versions; v++) q->price[v] = f->maker[v] >= 0 ? q->s->sizes->seconds[f->remaker[v]] : 0;
     for (int64_t round = 0; round < rounds; round++) {
         if (!simulate(q->s, modes, INFINITY)) return false;
         offer(q, modes);
@@ -167,7 +167,7 @@ static void prune(Search *q, uint8_t *modes, int64_t budget, int64_t evaluations
     int n = 0;
     for (int i = 0; i < q->n_moves; i++) {
         int gap = q->moves[i];
-        if (modes[gap] != KEEP) q->candidates[n++] = (Candidate){gap, q->s->sizes->seconds[f->maker[f->gap_version[gap]]]};
+        if (modes[gap] != KEEP) q->candidates[n++] = (Candidate){gap, q->s->sizes->seconds[f->remaker[f->gap_version[gap]]]};
     }
     qsort(q->candidates, (size_t)n, sizeof *q->candidates, by_worth);
     if (!simulate(q->s, modes, INFINITY)) return;
@@ -198,7 +198,8 @@ static void flip(Search *q, uint8_t *modes, int gap)
 static int neighbour(Search *q, int v)
 {
     const Flow *f = q->f;
-    int u = f->maker[v], n_in = f->in_at[u + 1] - f->in_at[u], uses = f->use_at[v + 1] - f->use_at[v];
+    int u = f->maker[v] < 0 ? -1 : f->remaker[v], n_in = u < 0 ? 0 : f->in_at[u + 1] - f->in_at[u],
+        uses = f->use_at[v + 1] - f->use_at[v];
     int i = below(q, n_in + uses + 1);
     if (i < n_in) return f->in[f->in_at[u] + i];
     if (i >= n_in + uses) return -1;
@@ -352,15 +353,20 @@ bool ladder_search(Ladder *ladder, Simulation *s, int64_t evaluations)
 
 bool ladder_carry(Ladder *ladder, Simulation *s, const char *const *library, int n, int64_t evaluations)
 {
-    enum { BUDGETS = 4 };
+    enum { BUDGETS = 4, ROUNDS = 200 };
     Search q;
     bool right = search_open(&q, ladder, s);
     for (int i = 0; right && i < n; i++)
         if (ladder_parse(q.f, library[i], q.start) && simulate(s, q.start, INFINITY)) offer(&q, q.start);
+    if (right && q.n_moves) {
+        memset(q.start, 0, (size_t)q.f->n_gaps);
+        greedy(&q, q.start, least_peak(s), 0.34, evaluations / 4 < ROUNDS ? evaluations / 4 : ROUNDS);
+    }
     int64_t span = right && ladder->n ? q.first_peak - ladder->rungs[ladder->n - 1].peak : 0;
     for (int step = BUDGETS; right && q.n_moves && span > 0 && step >= 1; step--) { /* mostly towards the least */
-        memcpy(q.start, fastest_within(&q, q.first_peak - span / BUDGETS * step), (size_t)q.f->n_gaps);
-        anneal(&q, q.start, q.first_peak - span / BUDGETS * step - (step == BUDGETS ? span / 50 : 0), evaluations / BUDGETS, 0.002);
+        int64_t budget = q.first_peak - span / BUDGETS * step, least = step == BUDGETS ? span / 25 : 0;
+        memcpy(q.start, fastest_within(&q, budget), (size_t)q.f->n_gaps);
+        anneal(&q, q.start, budget - least, evaluations / (least ? 2 : 2 * (BUDGETS - 1)), least ? 0.01 : 0.002);
     }
     return search_close(&q, right);
 }

@@ -8,11 +8,11 @@ enum { ROOM = 12 }; /* executions a unit, on average, before a plan counts as on
 
 Simulation *simulation_create(const Flow *f, const Sizes *sizes)
 {
-    size_t units = (size_t)f->n_units + 1, versions = (size_t)f->n_versions + 1, gaps = (size_t)f->n_gaps + 1;
+    size_t units = (size_t)f->n_all + 1, versions = (size_t)f->n_versions + 1, gaps = (size_t)f->n_gaps + 1;
     size_t buffers = (size_t)f->program->n_buffers + 1, executions = ROOM * units + 64;
-    size_t segments = executions + versions + (size_t)ROOM * (size_t)f->out_at[f->n_units];
-    size_t ints = 2 * executions + segments + 2 * versions + buffers + 2 * units +
-                  (size_t)ROOM * (size_t)(f->in_at[f->n_units] + 1) + (size_t)ROOM * (size_t)(f->out_at[f->n_units] + 1) + 64;
+    size_t segments = executions + versions + (size_t)ROOM * (size_t)f->out_at[f->n_all];
+    size_t ints = 2 * executions + segments + 2 * versions + buffers + 2 * units + (size_t)ROOM * (size_t)(f->in_at[f->n_all] + 1) +
+                  (size_t)ROOM * (size_t)(f->out_at[f->n_all] + 1) + 64;
     Simulation *s = calloc(1, sizeof *s);
     if (!s) return NULL;
     s->flow = f;
@@ -62,12 +62,22 @@ static void leave(Simulation *s, int v)
     if (!used_up(s, v)) s->evicted[s->gap_of[v]] = 1;
 }
 
+/* The recipe where what it takes of its unit's other results is there; else the unit itself. */
+static int maker_again(const Simulation *s, int v)
+{
+    const Flow *f = s->flow;
+    int r = f->remaker[v], u = f->maker[v];
+    for (int i = r == u ? 0 : f->in_at[r]; r != u && i < f->in_at[r + 1]; i++)
+        if (f->maker[f->in[i]] == u && !s->resident[f->in[i]]) return u;
+    return r;
+}
+
 /* Lists the units that have to run again so that v is there at unit k. */
 static bool need(Simulation *s, int v, int k, int *n)
 {
     const Flow *f = s->flow;
-    int u = f->maker[v];
-    if (u < 0) return false;
+    if (f->maker[v] < 0) return false;
+    int u = maker_again(s, v);
     if (s->mark[u] == s->mark_number) return true;
     if (!f->program->units[u].again || k > f->kill[u]) return false;
     s->mark[u] = s->mark_number;
@@ -77,11 +87,11 @@ static bool need(Simulation *s, int v, int k, int *n)
     return true;
 }
 
-static void in_order(int *list, int n)
+static void in_order(const Flow *f, int *list, int n)
 {
     for (int i = 1; i < n; i++) {
         int u = list[i], j = i;
-        for (; j > 0 && list[j - 1] > u; j--) list[j] = list[j - 1];
+        for (; j > 0 && flow_order(f, list[j - 1]) > flow_order(f, u); j--) list[j] = list[j - 1];
         list[j] = u;
     }
 }
@@ -156,7 +166,7 @@ static bool run_unit(Simulation *s, int k, const uint8_t *modes)
     s->mark_number++;
     for (int i = f->in_at[k]; i < f->in_at[k + 1]; i++)
         if (!s->resident[f->in[i]] && !need(s, f->in[i], k, &n)) return false;
-    in_order(s->list, n);
+    in_order(f, s->list, n);
     for (int i = 0; i < n; i++)
         if (!execute(s, s->list[i], k, &touched)) return false;
     if (!execute(s, k, k, &touched)) return false;
