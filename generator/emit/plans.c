@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Beyond UNITS_MOST a search is too dear to make for every program that is generated: the trainer makes its own. */
-enum { TOUCHES_LIMIT = 20000000, PLANS_EACH = 24, UNITS_MOST = 50000 };
+enum { TOUCHES_LIMIT = 20000000, PLANS_EACH = 24, UNITS_MOST = 4000 };
 
 static int *encode_touches(const Layout *l, const Program *p)
 {
