@@ -1,6 +1,7 @@
 /* ONNX's test data: test_data_set_N/input_<n>.pb, each a TensorProto.  A bounded reader of the few protobuf fields that matter.
  * Needs and breaks nothing. */
 #define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -135,7 +136,19 @@ static int64_t read_elements(const Proto *proto, char *out)
     return n;
 }
 
-static int read_proto(TensorFile *file, const char *path, const char *name, Fault *fault)
+/* Test data is also written by programs that drop leading dims of 1: a 224 x 224 image for an input of (batch, 1, 224, 224). */
+static void add_leading_ones(FileTensor *tensor, int rank)
+{
+    const int missing = rank - tensor->rank;
+    if (tensor->unusable || missing <= 0 || rank > MAX_RANK) return;
+    memmove(tensor->dims + missing, tensor->dims, (size_t)tensor->rank * sizeof *tensor->dims);
+    for (int k = 0; k < missing; k++) tensor->dims[k] = 1;
+    tensor->rank = rank;
+    char shape[256];
+    fprintf(stderr, "%s: read as %s\n", tensor->path, dims_text(tensor->rank, tensor->dims, shape, sizeof shape));
+}
+
+static int read_proto(TensorFile *file, const char *path, const InputInfo *input, Fault *fault)
 {
     TensorFile source = {0};
     int status = file_map(&source, path, fault);
@@ -145,7 +158,7 @@ static int read_proto(TensorFile *file, const char *path, const char *name, Faul
     if (!tensor)
         status = fault_memory(fault);
     else {
-        tensor->name = name;
+        tensor->name = input->name;
         tensor->path = path;
         tensor->unusable = read_head(tensor, &proto);
         tensor->dtype = proto.dtype;
@@ -160,6 +173,7 @@ static int read_proto(TensorFile *file, const char *path, const char *name, Faul
                 tensor->unusable = "its shape and its elements disagree";
             tensor->data = data;
         }
+        add_leading_ones(tensor, input->rank);
     }
     if (source.map) munmap(source.map, source.map_bytes);
     return status;
@@ -177,7 +191,7 @@ int onnx_folder_read(TensorFile *file, const char *folder, const Model *m, Fault
             status = fault_set(fault, STATUS_USER, "%.200s: too long a path", folder);
         else if (access(path, R_OK) == 0) {
             char *kept = file_copy_text(file, path, (size_t)length);
-            status = kept ? read_proto(file, kept, m->inputs[i].name, fault) : fault_memory(fault);
+            status = kept ? read_proto(file, kept, &m->inputs[i], fault) : fault_memory(fault);
         }
     }
     if (!status && !file->n && m->n_inputs)
