@@ -299,20 +299,38 @@ static void prepare(Schedule *s)
 }
 
 /* ---- neighbours ---- */
-/* Bytes that group i sets free when it runs at `position` without the group `other`, which comes next. */
-static int64_t frees_before(const Schedule *s, int i, int other, int position, const int *position_of, int *roots)
+static bool among(const int *roots, int n, int root)
 {
+    for (int k = 0; k < n; k++)
+        if (roots[k] == root) return true;
+    return false;
+}
+
+/* What two neighbours read, at places i and i + 1, and the place of the last reader of each value. */
+typedef struct {
+    int *roots_a, *roots_b, n_a, n_b;
+    int *last_place; /* by root */
+} Neighbours;
+
+/* Bytes that the first of two neighbours sets free when it runs at `place` and the other next: what nobody reads from then on. */
+static int64_t frees_before(const Schedule *s, const Neighbours *both, bool a_first, int place)
+{
+    const int *roots = a_first ? both->roots_a : both->roots_b, *others = a_first ? both->roots_b : both->roots_a;
+    const int n = a_first ? both->n_a : both->n_b, n_others = a_first ? both->n_b : both->n_a;
     int64_t freed = 0;
-    int n = roots_read(s, s->groups->list.at[i], roots);
-    for (int k = 0; k < n; k++) {
-        bool last = !s->kept[roots[k]];
-        for (int r = s->first_reader[roots[k]]; r >= 0 && last; r = s->reader.at[r].next) {
-            int reader = s->reader.at[r].group;
-            last = reader == i || (reader != other && position_of[reader] < position);
-        }
-        if (last) freed += s->bytes[roots[k]];
-    }
+    for (int k = 0; k < n; k++)
+        if (!s->kept[roots[k]] && both->last_place[roots[k]] <= place + 1 && !among(others, n_others, roots[k]))
+            freed += s->bytes[roots[k]];
     return freed;
+}
+
+/* a has moved to place + 1, b to place. */
+static void note_swap(Neighbours *both, int place)
+{
+    for (int k = 0; k < both->n_b; k++)
+        if (both->last_place[both->roots_b[k]] == place + 1) both->last_place[both->roots_b[k]] = place;
+    for (int k = 0; k < both->n_a; k++)
+        if (both->last_place[both->roots_a[k]] == place) both->last_place[both->roots_a[k]] = place + 1;
 }
 
 static bool waits_for(const Schedule *s, int i, int other)
@@ -327,20 +345,28 @@ static bool waits_for(const Schedule *s, int i, int other)
 static void swap_neighbours(Schedule *s, int *order)
 {
     enum { PASSES = 4 };
-    int *position_of = NEW_ARRAY(s->g->arena, int, s->n + 1), *roots = NEW_ARRAY(s->g->arena, int, widest(s->groups) + 1);
-    for (int i = 0; i < s->n; i++) position_of[order[i]] = i;
+    Arena *arena = s->g->arena;
+    Neighbours both = {.roots_a = NEW_ARRAY(arena, int, widest(s->groups) + 1),
+                       .roots_b = NEW_ARRAY(arena, int, widest(s->groups) + 1),
+                       .last_place = NEW_ARRAY(arena, int, s->g->next_value + 1)};
+    for (int i = 0; i < s->n; i++) {
+        both.n_a = roots_read(s, s->groups->list.at[order[i]], both.roots_a);
+        for (int k = 0; k < both.n_a; k++) both.last_place[both.roots_a[k]] = i;
+    }
     for (int pass = 0, swaps = 1; pass < PASSES && swaps; pass++) {
         swaps = 0;
         for (int i = 0; i + 1 < s->n; i++) {
             int a = order[i], b = order[i + 1];
             if (s->phase[a] != s->phase[b] || waits_for(s, b, a)) continue;
+            both.n_a = roots_read(s, s->groups->list.at[a], both.roots_a),
+            both.n_b = roots_read(s, s->groups->list.at[b], both.roots_b);
             int64_t adds_a = bytes_added(s, s->groups->list.at[a]), adds_b = bytes_added(s, s->groups->list.at[b]);
-            int64_t after_a = adds_a - frees_before(s, a, b, i, position_of, roots) + adds_b;
-            int64_t after_b = adds_b - frees_before(s, b, a, i, position_of, roots) + adds_a;
+            int64_t after_a = adds_a - frees_before(s, &both, true, i) + adds_b;
+            int64_t after_b = adds_b - frees_before(s, &both, false, i) + adds_a;
             int64_t a_first = adds_a > after_a ? adds_a : after_a, b_first = adds_b > after_b ? adds_b : after_b;
             if (b_first >= a_first) continue;
             order[i] = b, order[i + 1] = a;
-            position_of[b] = i, position_of[a] = i + 1;
+            note_swap(&both, i);
             swaps++;
         }
     }

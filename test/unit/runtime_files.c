@@ -168,7 +168,7 @@ static void tensor_protos_read(void **state)
     write_file("set/input_1.pb", packed, sizeof packed);
     assert_int_equal(onnx_folder_read(&file, path("set"), &tiny, &fault), 0);
     FileTensor *x = tensor_find(&file, "x"), *code = tensor_find(&file, "code");
-    assert_true(x->rank == 1 && x->dims[0] == 2 && ((const float *)x->data)[1] == 2);
+    assert_true(x->rank == 2 && x->dims[0] == 1 && x->dims[1] == 2 && ((const float *)x->data)[1] == 2);
     assert_true(code->rank == 2 && code->dims[1] == 3 && ((const int64_t *)code->data)[5] == 6);
     tensor_file_close(&file);
     mkdir(path("nothing"), 0777);
