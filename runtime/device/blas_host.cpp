@@ -7,24 +7,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An OpenBLAS older than the processor takes it for one of 2004 and runs at a fifth of its speed.  Before the first product it is
- * told what the processor can do, unless the user has said OPENBLAS_CORETYPE.  Other BLAS libraries have none of these functions.
- */
+/* Which of its kernels OpenBLAS takes.  A release older than the processor takes it for one of 2004; and some machines say
+ * OPENBLAS_CORETYPE=Haswell for all their programs, which halves the speed where vectors are of 512 bits.  This program is built for
+ * the processor at hand, so before the first product it sees to it that OpenBLAS uses vectors as wide as there are.
+ * DISC_BLAS_CORE=NAME chooses other kernels.  Other BLAS libraries have none of these functions. */
 extern "C" {
 char *openblas_get_corename(void) __attribute__((weak));
 void gotoblas_dynamic_init(void) __attribute__((weak));
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 }
-__attribute__((constructor)) static void choose_core(void)
+/* Its kernels anew: those named, or with NULL those that it finds by itself. */
+static void take_core(const char *name)
 {
-#if defined(__x86_64__)
-    if (!openblas_get_corename || !gotoblas_dynamic_init || !gotoblas_dynamic_quit || getenv("OPENBLAS_CORETYPE")) return;
-    __builtin_cpu_init();
-    const char *core = __builtin_cpu_supports("avx512bw") ? "SkylakeX" : __builtin_cpu_supports("avx2") ? "Haswell" : NULL;
-    if (!core || strcmp(openblas_get_corename(), "Prescott") != 0) return;
-    setenv("OPENBLAS_CORETYPE", core, 1);
+    if (name)
+        setenv("OPENBLAS_CORETYPE", name, 1);
+    else
+        unsetenv("OPENBLAS_CORETYPE");
     gotoblas_dynamic_quit();
     gotoblas_dynamic_init();
+}
+static bool core_among(const char *const *names)
+{
+    for (; *names; names++)
+        if (strcmp(openblas_get_corename(), *names) == 0) return true;
+    return false;
+}
+__attribute__((constructor)) static void choose_core(void)
+{
+    if (!openblas_get_corename || !gotoblas_dynamic_init || !gotoblas_dynamic_quit) return;
+    if (getenv("DISC_BLAS_CORE")) return take_core(getenv("DISC_BLAS_CORE"));
+#if defined(__x86_64__)
+    static const char *const of_128_bits[] = {"Prescott", "Core2", "Nehalem", "Barcelona", "Atom", NULL};
+    static const char *const of_256_bits[] = {"Sandybridge", "Bulldozer", "Piledriver", "Steamroller", "Excavator", "Haswell", "Zen", NULL};
+    __builtin_cpu_init();
+    const bool wide = __builtin_cpu_supports("avx512bw"), half = __builtin_cpu_supports("avx2");
+    for (int attempt = 0; attempt < 2; attempt++) {
+        const bool narrow = core_among(of_128_bits) ? half : core_among(of_256_bits) && wide;
+        if (!narrow) return;
+        take_core(attempt == 0 ? NULL : wide ? "SkylakeX" : "Haswell");
+    }
 #endif
 }
 
