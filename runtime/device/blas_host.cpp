@@ -1,5 +1,6 @@
 /* blas.h on the processor. */
 #include "blas.h"
+#include "tile.h"
 #define bfloat16 cblas_bfloat16 /* OpenBLAS has a type of that name */
 #include <cblas.h>
 #undef bfloat16
@@ -63,44 +64,21 @@ static void gemm(bool ta, bool tb, int m, int n, int k, const double *a, const d
 /* ---- few rows ---- */
 /* A recurrent cell multiplies a few rows by the same matrix at every step; the library would pack that matrix anew each time.
  * Here it is read as it lies, a block of rows and columns at a time, the sums in registers. */
-#ifdef __AVX512F__
-enum { VECTOR_BYTES = 64, BLOCK_ROWS = 8 };
-#else
-enum { VECTOR_BYTES = 32, BLOCK_ROWS = 4 };
-#endif
-enum { FEW_ROWS = 64, FEW_BYTES = 1 << 20 };
-template <class T> struct Lanes {
-    enum { N = VECTOR_BYTES / sizeof(T) };
-    typedef T V __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
-};
+enum { FEW_ROWS = 64, FEWEST_ROWS = 8, FEW_BYTES = 1 << 20 };
 
-/* c (R, V lanes) = a (R, k) · b (k, V lanes) */
-template <int R, int V, class T> static inline void multiply_block(T *c, const T *a, const T *b, int64_t n, int64_t k)
-{
-    typedef typename Lanes<T>::V Vector;
-    constexpr int N = Lanes<T>::N;
-    Vector sum[R][V] = {};
-    for (int64_t p = 0; p < k; p++) {
-        Vector x[V];
-        for (int v = 0; v < V; v++) x[v] = *(const Vector *)(b + p * n + v * N);
-        for (int r = 0; r < R; r++)
-            for (int v = 0; v < V; v++) sum[r][v] += a[r * k + p] * x[v];
-    }
-    for (int r = 0; r < R; r++)
-        for (int v = 0; v < V; v++) *(Vector *)(c + r * n + v * N) = sum[r][v];
-}
+/* V lanes of columns */
 template <int V, class T> static void multiply_columns(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k)
 {
-    int64_t i = 0;
-    for (; i + BLOCK_ROWS <= m; i += BLOCK_ROWS) multiply_block<BLOCK_ROWS, V>(c + i * n, a + i * k, b, n, k);
-    for (; i < m; i++) multiply_block<1, V>(c + i * n, a + i * k, b, n, k);
+    const T *from[V];
+    for (int v = 0; v < V; v++) from[v] = b + v * Lanes<T>::N;
+    register_rows<block_rows(2), V, false>(m, c, n, a, k, 1, from, n, k);
 }
 
 /* True where it was done.  Columns in pairs of vectors, shared out among threads where there is work for several. */
 template <class T> static bool few_rows_dot(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k)
 {
     constexpr int64_t N = Lanes<T>::N;
-    if (m > FEW_ROWS || m < BLOCK_ROWS || n % N || n * k * (int64_t)sizeof(T) > FEW_BYTES) return false;
+    if (m > FEW_ROWS || m < FEWEST_ROWS || n % N || n * k * (int64_t)sizeof(T) > FEW_BYTES) return false;
     const int64_t pairs = n / (2 * N), worth = m * n * k / 1000000, most = omp_get_max_threads();
     const int threads = (int)(worth < 1 ? 1 : worth < most ? worth : most);
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)

@@ -5,6 +5,7 @@
 #ifndef DEVICE_CONV_TILE_H
 #define DEVICE_CONV_TILE_H
 #include "conv.h"
+#include "tile.h"
 #include <string.h>
 
 static inline int64_t least(int64_t a, int64_t b)
@@ -16,11 +17,7 @@ static inline int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-template <class T> struct Lanes {
-    enum { N = 64 / sizeof(T) };
-    typedef T V __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
-};
-enum { ROWS = 8, VECTORS = 3 };         /* of a register block: 24 sums */
+enum { VECTORS = 3 };                   /* across a register block */
 enum { SUM_ROWS = 4, SUM_COLUMNS = 6 }; /* of one whose lanes are summed at the end */
 template <class T> constexpr int64_t tile_width()
 {
@@ -28,45 +25,16 @@ template <class T> constexpr int64_t tile_width()
 }
 
 /* ---- products ---- */
-/* c (R, tile_width) [+]= a (R, k) · b (k, tile_width); a's element (r, p) lies at r * a_row + p * a_step. */
-template <int R, class T>
-static void multiply_rows(int64_t k, const T *a, int64_t a_row, int64_t a_step, const T *b, T *c, bool add)
-{
-    typedef typename Lanes<T>::V V;
-    constexpr int N = Lanes<T>::N;
-    V sum[R][VECTORS];
-    for (int r = 0; r < R; r++)
-        for (int v = 0; v < VECTORS; v++) sum[r][v] = add ? *(const V *)(c + (r * VECTORS + v) * N) : V{};
-    for (int64_t p = 0; p < k; p++, b += VECTORS * N, a += a_step) {
-        const V b0 = *(const V *)b, b1 = *(const V *)(b + N), b2 = *(const V *)(b + 2 * N);
-#pragma GCC unroll 8
-        for (int r = 0; r < R; r++) {
-            const T x = a[r * a_row];
-            sum[r][0] += x * b0;
-            sum[r][1] += x * b1;
-            sum[r][2] += x * b2;
-        }
-    }
-    for (int r = 0; r < R; r++)
-        for (int v = 0; v < VECTORS; v++) *(V *)(c + (r * VECTORS + v) * N) = sum[r][v];
-}
-
-/* The same for any number of rows. */
+/* c (rows, tile_width) [+]= a (rows, k) · b (k, tile_width); a's element (r, p) lies at r * a_row + p * a_step. */
 template <class T>
 static void multiply(int64_t rows, int64_t k, const T *a, int64_t a_row, int64_t a_step, const T *b, T *c, bool add)
 {
-    for (; rows >= ROWS; rows -= ROWS, a += ROWS * a_row, c += ROWS * tile_width<T>())
-        multiply_rows<ROWS>(k, a, a_row, a_step, b, c, add);
-    switch (rows) {
-    case 7: multiply_rows<7>(k, a, a_row, a_step, b, c, add); break;
-    case 6: multiply_rows<6>(k, a, a_row, a_step, b, c, add); break;
-    case 5: multiply_rows<5>(k, a, a_row, a_step, b, c, add); break;
-    case 4: multiply_rows<4>(k, a, a_row, a_step, b, c, add); break;
-    case 3: multiply_rows<3>(k, a, a_row, a_step, b, c, add); break;
-    case 2: multiply_rows<2>(k, a, a_row, a_step, b, c, add); break;
-    case 1: multiply_rows<1>(k, a, a_row, a_step, b, c, add); break;
-    default: break;
-    }
+    constexpr int N = Lanes<T>::N, R = block_rows(VECTORS);
+    const T *const from[VECTORS] = {b, b + N, b + 2 * N};
+    if (add)
+        register_rows<R, VECTORS, true>(rows, c, VECTORS * N, a, a_row, a_step, from, VECTORS * N, k);
+    else
+        register_rows<R, VECTORS, false>(rows, c, VECTORS * N, a, a_row, a_step, from, VECTORS * N, k);
 }
 
 /* sums (rows, columns), each as a vector of partial sums, += a (rows, width) · b (columns, width)^T; rows and columns are multiples
@@ -101,18 +69,14 @@ static void multiply_sums(int64_t rows, int64_t columns, int64_t width, const T 
         }
 }
 
-/* In halves: 16 lanes, 8, 4, 1. */
+/* In halves. */
 template <class T> static inline T sum_of_lanes(const typename Lanes<T>::V &v)
 {
-    typedef T Half __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
-    typedef T Quarter __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
-    const T *x = (const T *)&v;
-    const Half h = *(const Half *)x + *(const Half *)(x + Lanes<T>::N / 2);
-    const T *y = (const T *)&h;
-    const Quarter q = *(const Quarter *)y + *(const Quarter *)(y + Lanes<T>::N / 4);
-    T sum = 0;
-    for (int i = 0; i < Lanes<T>::N / 4; i++) sum += q[i];
-    return sum;
+    T x[Lanes<T>::N];
+    memcpy(x, &v, sizeof v);
+    for (int n = Lanes<T>::N / 2; n; n /= 2)
+        for (int i = 0; i < n; i++) x[i] += x[i + n];
+    return x[0];
 }
 
 /* ---- tiles ---- */

@@ -1,0 +1,49 @@
+/* A tile: a block of a matrix product that stays in registers while it is summed up, for kernels that do more than multiply.
+ *
+ *     Tile<float, 16, 64> x;                                            16 rows x 64 columns of sums
+ *     x.zero();
+ *     x.dot(strided(a, lda, 1), strided(b, ldb, 1), depth);             x[m, n] += sum over k < depth of a[m, k] * b[k, n]
+ *     x.each([=](int m, int n, float &v) INLINED { y[m * 64 + n] = tanhf(v); });
+ *
+ * - strided(p, row, column): element (i, j) lies at p[i * row + j * column], so a transposed operand is the same two numbers
+ * swapped; it may be of another type than the sums: 16-bit floats are multiplied as floats.
+ * - dot and each take the rows and columns that there really are (rows <= ROWS, columns <= COLUMNS): nothing beyond them is read,
+ * and each skips them.
+ * - GROUPS > 1: as many blocks side by side, `group` elements of b apart (the gates of a recurrent cell, gate and up of a SwiGLU);
+ *   each then hands the elements of all groups at (m, n) to one call: f(m, n, x0, x1, ..).
+ * - each may change the elements: it gets references.
+ * - Rows is one number for each row (a running maximum): x.fold(r, f) makes r = f(r, element) over each row's elements, and
+ *   r.of(m) is that of row m inside each.
+ *
+ * A tile belongs to one thread on the processor, to one warp on CUDA (threads come in multiples of 32), so the warps of a block
+ * share tiles out among them:
+ *
+ *     FOR_TILES (i, tiles(n, 64)) { ... columns 64 * i and on ... }
+ *
+ * On the processor a dot with b's columns adjacent and none missing reads b where it lies; any other b is first put into a panel on
+ * the stack, a few rows at a time: give it many rows, or lay b out so.  Sums run over k in order in both; fmaf on CUDA, or with
+ * TILE_TF32 defined, the tensor cores' tf32, which rounds factors to 10 bits. */
+#ifndef DEVICE_TILE_H
+#define DEVICE_TILE_H
+#include <stdint.h>
+#include <utility>
+
+template <class T> struct Strided {
+    const T *at;
+    int64_t row, column;
+};
+template <class T> DEVICE Strided<T> strided(const T *at, int64_t row, int64_t column)
+{
+    return {at, row, column};
+}
+DEVICE int64_t tiles(int64_t n, int64_t size)
+{
+    return (n + size - 1) / size;
+}
+
+#ifdef __CUDACC__
+#include "tile_cuda.h"
+#else
+#include "tile_host.h"
+#endif
+#endif
