@@ -340,8 +340,9 @@ static bool waits_for(const Schedule *s, int i, int other)
     return false;
 }
 
-/* Of two neighbours that do not wait for each other, the one that frees more than it adds goes first: of the two dots behind a
- * layer, the gradient of the weight, after which the layer's input is free, before that of the input.  The peak can only fall. */
+/* Of two neighbours that do not wait for each other, the one that frees more than it adds goes first; where both ways reach as high,
+ * the one after which less is alive: of the two dots behind a layer, the gradient of the weight with the weight's update before that
+ * of the input.  The peak can only fall. */
 static void swap_neighbours(Schedule *s, int *order)
 {
     enum { PASSES = 4 };
@@ -364,7 +365,7 @@ static void swap_neighbours(Schedule *s, int *order)
             int64_t after_a = adds_a - frees_before(s, &both, true, i) + adds_b;
             int64_t after_b = adds_b - frees_before(s, &both, false, i) + adds_a;
             int64_t a_first = adds_a > after_a ? adds_a : after_a, b_first = adds_b > after_b ? adds_b : after_b;
-            if (b_first >= a_first) continue;
+            if (b_first > a_first || (b_first == a_first && after_b - adds_a >= after_a - adds_b)) continue;
             order[i] = b, order[i + 1] = a;
             note_swap(&both, i);
             swaps++;

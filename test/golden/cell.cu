@@ -36,27 +36,6 @@ __global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, i
     }
 }
 
-/* broadcast_each: f32[time, n, 8] = broadcast  "loss" */
-__global__ void broadcast_each(float *__restrict__ y, int64_t n0)
-{
-    FOR_EACH (i, n0) y[i] = 1.f;
-}
-
-/* broadcast_each_2: f32[n, 8] = broadcast  "/rnn" */
-__global__ void broadcast_each_2(float *__restrict__ y, int64_t n0)
-{
-    FOR_EACH (i, n0) y[i] = 0.f;
-}
-
-/* mul_sub_mul: f32[n, 8] = add, mul, sub, mul  "/rnn" */
-__global__ void mul_sub_mul(float *y, const float *a, const float *b, const float *c, int64_t n0)
-{
-    FOR_EACH (i, n0) {
-        const float v = c[i];
-        y[i] = (a[i] + b[i]) * (1.f - v * v);
-    }
-}
-
 /* pad_add: f32[time, n, 8] = pad, pad, add  "/rnn" */
 __global__ void pad_add(float *__restrict__ y, const float *__restrict__ a, const float *__restrict__ b, int64_t n0, int64_t n1)
 {
@@ -67,6 +46,27 @@ __global__ void pad_add(float *__restrict__ y, const float *__restrict__ a, cons
             const float v = (row >= 1 ? a[at + j] : 0.f) + (row < 1 ? b[at2 + j] : 0.f);
             y[at2 + j] = v;
         }
+    }
+}
+
+/* broadcast_each: f32[n, 8] = broadcast  "/rnn" */
+__global__ void broadcast_each(float *__restrict__ y, int64_t n0)
+{
+    FOR_EACH (i, n0) y[i] = 0.f;
+}
+
+/* broadcast_each_2: f32[time, n, 8] = broadcast  "loss" */
+__global__ void broadcast_each_2(float *__restrict__ y, int64_t n0)
+{
+    FOR_EACH (i, n0) y[i] = 1.f;
+}
+
+/* mul_sub_mul: f32[n, 8] = add, mul, sub, mul  "/rnn" */
+__global__ void mul_sub_mul(float *y, const float *a, const float *b, const float *c, int64_t n0)
+{
+    FOR_EACH (i, n0) {
+        const float v = c[i];
+        y[i] = (a[i] + b[i]) * (1.f - v * v);
     }
 }
 
@@ -116,11 +116,11 @@ int train_step(Step *s)
     float *const rnn_scan_1 = buffer<float>(s, TRAIN_RNN_SCAN_1);                       /* (time, n, 8) "/rnn" */
     float *const dot_2 = buffer<float>(s, TRAIN_DOT_2);                                 /* (n, 8) */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                   /* () "loss" */
-    float *const d_loss = buffer<float>(s, TRAIN_D_LOSS);                               /* (time, n, 8) "gradient of loss" */
+    float *const d_rnn_add = buffer<float>(s, TRAIN_D_RNN_ADD);                         /* (time, n, 8) "gradient of /rnn" */
     float *const d_rnn_broadcast = buffer<float>(s, TRAIN_D_RNN_BROADCAST);             /* (n, 8) "gradient of /rnn" */
+    float *const d_loss = buffer<float>(s, TRAIN_D_LOSS);                               /* (time, n, 8) "gradient of loss" */
     float *const d_rnn_scan = buffer<float>(s, TRAIN_D_RNN_SCAN);                       /* (n, 8) "gradient of /rnn" */
     float *const d_rnn_scan_1 = buffer<float>(s, TRAIN_D_RNN_SCAN_1);                   /* (time, n, 8) "gradient of /rnn" */
-    float *const d_rnn_add = buffer<float>(s, TRAIN_D_RNN_ADD);                         /* (time, n, 8) "gradient of /rnn" */
     float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                 /* (8, 8) "gradient of /rnn" */
 
     /* ---- forward ---- */
@@ -141,8 +141,9 @@ int train_step(Step *s)
     if (int error = commit(s, loss)) return error;
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
-    LAUNCH(s, broadcast_each, elements(8*n*time), 256)(d_loss, 8*n*time);                           /* "loss" */
-    LAUNCH(s, broadcast_each_2, elements(8*n), 256)(d_rnn_broadcast, 8*n);                          /* "/rnn" */
+    LAUNCH(s, pad_add, rows(time, 8*n), 64)(d_rnn_add, rnn_scan_1, h, time, 8*n);                   /* "/rnn" */
+    LAUNCH(s, broadcast_each, elements(8*n), 256)(d_rnn_broadcast, 8*n);                            /* "/rnn" */
+    LAUNCH(s, broadcast_each_2, elements(8*n*time), 256)(d_loss, 8*n*time);                         /* "loss" */
     copy_tensor(s, d_rnn_scan, d_rnn_broadcast, 32*n);
     for (int64_t t = time - 1; t >= 0; t--) { /* "/rnn" */
         float *const d_loss_t = d_loss + t * (8*n); /* (n, 8) */
@@ -151,7 +152,6 @@ int train_step(Step *s)
         LAUNCH(s, mul_sub_mul, elements(8*n), 256)(d_rnn_scan_1_t, d_rnn_scan, d_loss_t, rnn_scan_1_t_2, 8*n); /* "/rnn" */
         dot(s, d_rnn_scan, d_rnn_scan_1_t, r, 1, n, 8, 8, 0, 0);
     }
-    LAUNCH(s, pad_add, rows(time, 8*n), 64)(d_rnn_add, rnn_scan_1, h, time, 8*n);                   /* "/rnn" */
     dot(s, d_rnn, d_rnn_scan_1, d_rnn_add, 1, 8, 8, n*time, 1, 0);                                  /* "/rnn" */
     save_gradient(s, WEIGHT_R, d_rnn, 256);
     LAUNCH(s, update, elements(64), 256)(r_exp_avg, r_exp_avg_sq, r, r_exp_avg, d_rnn, r_exp_avg_sq, r, beta1,

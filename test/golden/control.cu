@@ -7,17 +7,17 @@
 #include "runtime/device/device.h"
 #include "runtime/controller/step.h"
 
-/* tanh_each: f32[n, 8] = tanh */
-__global__ void tanh_each(float *y, const float *a, int64_t n0)
-{
-    FOR_EACH (i, n0) y[i] = tanhf(a[i]);
-}
-
 /* lt_each: bool[] = lt */
 __global__ void lt_each(bool *__restrict__ y, const int64_t *__restrict__ a)
 {
     const int64_t v = a[0];
     FOR_EACH (i, 1) y[0] = v < 3;
+}
+
+/* tanh_each: f32[n, 8] = tanh */
+__global__ void tanh_each(float *y, const float *a, int64_t n0)
+{
+    FOR_EACH (i, n0) y[i] = tanhf(a[i]);
 }
 
 /* exp_each: f32[n, 8] = exp */
@@ -43,8 +43,8 @@ int infer_step(Step *s)
     copy_tensor(s, loop, x, 32*n);
     for (int64_t t = 0, more = read_flag(s, go); more && !s->error; t++) { /* "/loop" */
         write_int(s, iteration, t);
-        LAUNCH(s, tanh_each, elements(8*n), 256)(loop, loop, 8*n);
         LAUNCH(s, lt_each, elements(1), 256)(lt, iteration);
+        LAUNCH(s, tanh_each, elements(8*n), 256)(loop, loop, 8*n);
         more = read_flag(s, lt);
     }
     if (read_flag(s, go)) { /* "/if" */

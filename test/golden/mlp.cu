@@ -115,8 +115,8 @@ int train_step(Step *s)
     float *const up_matmul = buffer<float>(s, TRAIN_UP_MATMUL);                         /* (batch, 32) "/up/MatMul" */
     float *const down_matmul = buffer<float>(s, TRAIN_DOWN_MATMUL);                     /* (batch, 4) "/down/MatMul" */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                   /* () "loss" */
-    float *const d_down_matmul_dot = buffer<float>(s, TRAIN_D_DOWN_MATMUL_DOT);         /* (batch, 32) "gradient of /down/MatMul" */
     float *const d_down_matmul = buffer<float>(s, TRAIN_D_DOWN_MATMUL);                 /* (32, 4) "gradient of /down/MatMul" */
+    float *const d_down_matmul_dot = buffer<float>(s, TRAIN_D_DOWN_MATMUL_DOT);         /* (batch, 32) "gradient of /down/MatMul" */
     float *const d_up_add = buffer<float>(s, TRAIN_D_UP_ADD);                           /* (32) "gradient of /up/Add" */
     float *const d_up_matmul = buffer<float>(s, TRAIN_D_UP_MATMUL);                     /* (16, 32) "gradient of /up/MatMul" */
 
@@ -133,9 +133,9 @@ int train_step(Step *s)
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
     LAUNCH(s, mul_each, elements(4*batch), 256)(down_matmul, down_matmul, 4*batch);                 /* "loss", in place */
-    dot(s, d_down_matmul_dot, down_matmul, down_weight, 1, batch, 32, 4, 0, 1);                     /* "/down/MatMul" */
     dot(s, d_down_matmul, up_matmul, down_matmul, 1, 32, 4, batch, 1, 0);                           /* "/down/MatMul" */
     save_gradient(s, WEIGHT_DOWN_WEIGHT, d_down_matmul, 512);
+    dot(s, d_down_matmul_dot, down_matmul, down_weight, 1, batch, 32, 4, 0, 1);                     /* "/down/MatMul" */
     LAUNCH(s, update, elements(128), 256)(down_weight_exp_avg, down_weight_exp_avg_sq, down_weight,
             down_weight_exp_avg, d_down_matmul, down_weight_exp_avg_sq, down_weight, beta1, one_minus_beta1, beta2,
             one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 128);       /* "down.weight" */
