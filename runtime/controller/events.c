@@ -1,5 +1,7 @@
 /* Writes events.  Needs and breaks nothing. */
 #include "events.h"
+#include <string.h>
+#include "../trainer/fault.h"
 #include "../trainer/json.h"
 
 static void member(FILE *to, const char *name, const char *value)
@@ -25,6 +27,51 @@ void event_guard(FILE *to, const Model *m, const char *event, int64_t step, cons
     fputs(",\"milliseconds\":", to);
     json_real(to, milliseconds);
     fputs(",\"variant\":null}\n", to);
+}
+
+void tally_add(Tally *tally, const char *event, const char *about)
+{
+    int i = 0;
+    while (i < tally->n && (strcmp(tally->row[i].event, event) || strcmp(tally->row[i].about, about))) i++;
+    if (i == TALLY_ROWS) i--, tally->row[i].about[0] = 0;
+    struct TallyRow *row = &tally->row[i];
+    if (i == tally->n) {
+        tally->n++;
+        snprintf(row->event, sizeof row->event, "%s", event);
+        snprintf(row->about, sizeof row->about, "%s", about);
+    }
+    row->n++;
+}
+
+int64_t tally_of(const Tally *tally, const char *event)
+{
+    int64_t n = 0;
+    for (int i = 0; i < tally->n; i++) n += strcmp(tally->row[i].event, event) ? 0 : tally->row[i].n;
+    return n;
+}
+
+void tally_text(const Tally *tally, const char *event, char *out, size_t size)
+{
+    const char *separator = "";
+    out[0] = 0;
+    for (int i = 0; i < tally->n; i++) {
+        if (strcmp(tally->row[i].event, event)) continue;
+        text_add(out, size, "%s%s %lld", separator, tally->row[i].about, (long long)tally->row[i].n);
+        separator = ", ";
+    }
+}
+
+void event_summary(FILE *to, int64_t batches, int64_t trained, const Tally *tally)
+{
+    fprintf(to, "{\"event\":\"summary\",\"batches\":%lld,\"trained\":%lld,\"set_aside\":%lld,\"events\":[", (long long)batches, (long long)trained,
+            (long long)tally_of(tally, "set_aside"));
+    for (int i = 0; i < tally->n; i++) {
+        fputs(i ? ",{\"event\":" : "{\"event\":", to);
+        json_string(to, tally->row[i].event);
+        member(to, "about", tally->row[i].about);
+        fprintf(to, ",\"n\":%lld}", (long long)tally->row[i].n);
+    }
+    fputs("]}\n", to);
 }
 
 void event_plain(FILE *to, const char *event, int64_t step, const char *detail)

@@ -4,9 +4,26 @@
 #include <stdio.h>
 #include "guards.h"
 
+/* How often each event happened, by what it was about: "set_aside" by the guard's name.  What has no row any more is counted last,
+ * without a name. */
+enum { TALLY_ROWS = 64 };
+typedef struct {
+    struct TallyRow {
+        char event[32], about[128];
+        int64_t n;
+    } row[TALLY_ROWS];
+    int n;
+} Tally;
+void tally_add(Tally *tally, const char *event, const char *about);
+int64_t tally_of(const Tally *tally, const char *event); /* of all it was about */
+/* "time_possible 2, sensors_finite 1": what it was about; "" where it never happened */
+void tally_text(const Tally *tally, const char *event, char *out, size_t size);
+
 /* What was done about a broken guard: "set_aside", "planned_again", "stopped". */
 void event_guard(FILE *to, const Model *m, const char *event, int64_t step, const Breach *breach, const int64_t *dims,
                  double milliseconds);
+/* The last line of a run that had events: of its batches, how many trained, and every event with its number. */
+void event_summary(FILE *to, int64_t batches, int64_t trained, const Tally *tally);
 /* Anything else that the log should tell: "resume", "checkpoint", "signal". */
 void event_plain(FILE *to, const char *event, int64_t step, const char *detail);
 #endif

@@ -68,6 +68,7 @@ void arrival_read(const Model *m, const Batch *batch, Arrived *arrived)
         if (!input->present) continue;
         arrived[i].rank = input->rank;
         memcpy(arrived[i].dims, input->dims, sizeof input->dims);
+        if (input->dtype != (int)m->inputs[i].dtype) continue;
         int64_t n = count_of(input->rank, input->dims);
         if (dtype_is_float((int)m->inputs[i].dtype))
             read_floats(&m->inputs[i], input->data, n, &arrived[i]);

@@ -4,6 +4,7 @@
 #define ARRIVAL_H
 #include "tensors.h"
 
-/* Fills arrived (beside Model.inputs).  An input that is not present arrives with rank 0 and nothing counted. */
+/* Fills arrived (beside Model.inputs).  An input that is not present arrives with rank 0 and nothing counted;
+ * of one of another dtype only the shape is read. */
 void arrival_read(const Model *m, const Batch *batch, Arrived *arrived);
 #endif

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include "weights.h"
 
 static const char FORMAT[] = "disc-gen checkpoint 1";
@@ -19,27 +18,6 @@ static void numbers_of(Place *place, int64_t *out[NUMBERS])
     int64_t *const numbers[NUMBERS] = {&place->step, &place->updates,    &place->skipped,
                                        &place->seed, &place->batch_size, &place->total};
     memcpy(out, numbers, sizeof numbers);
-}
-
-int checkpoint_folder(const char *folder, Fault *fault)
-{
-    char path[4096];
-    struct stat there;
-    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path)
-        return fault_set(fault, STATUS_USER, "--checkpoint: too long a path");
-    for (char *slash = path + 1;; slash++) {
-        if (*slash && *slash != '/') continue;
-        char end = *slash;
-        *slash = 0;
-        if (mkdir(path, 0777) && errno != EEXIST)
-            return fault_set(fault, STATUS_USER, "--checkpoint %s: the folder cannot be made: %s", folder, strerror(errno));
-        if (!end && (stat(path, &there) || !S_ISDIR(there.st_mode)))
-            return fault_set(fault, STATUS_USER, "--checkpoint %s: wanted a folder, found a file; name another folder", folder);
-        if (!end && access(path, W_OK | X_OK))
-            return fault_set(fault, STATUS_USER, "--checkpoint %s: nothing can be written there: %s", folder, strerror(errno));
-        if (!end) return 0;
-        *slash = end;
-    }
 }
 
 static int path_of(const char *folder, char *path, size_t size, Fault *fault)

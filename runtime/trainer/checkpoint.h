@@ -15,7 +15,6 @@ typedef struct {
     bool hyper_given[OPTION_HYPERS];
 } Place;
 
-int checkpoint_folder(const char *folder, Fault *fault); /* makes it where it is missing */
 int checkpoint_write(Session *session, const char *folder, const Place *place, Fault *fault);
 /* Opens and checks it against the model; file stays open for checkpoint_load. */
 int checkpoint_open(TensorFile *file, const Model *m, const char *folder, Place *place, Fault *fault);

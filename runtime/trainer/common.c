@@ -76,6 +76,27 @@ int check_writable(const char *option, const char *path, Fault *fault)
     return fault_set(fault, STATUS_USER, "%s %s: nothing can be written there: %s", option, path, strerror(errno));
 }
 
+int make_folder(const char *option, const char *folder, Fault *fault)
+{
+    char path[4096];
+    struct stat there;
+    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path)
+        return fault_set(fault, STATUS_USER, "%s: too long a path", option);
+    for (char *slash = path + 1;; slash++) {
+        if (*slash && *slash != '/') continue;
+        char end = *slash;
+        *slash = 0;
+        if (mkdir(path, 0777) && errno != EEXIST)
+            return fault_set(fault, STATUS_USER, "%s %s: the folder cannot be made: %s", option, folder, strerror(errno));
+        if (!end && (stat(path, &there) || !S_ISDIR(there.st_mode)))
+            return fault_set(fault, STATUS_USER, "%s %s: wanted a folder, found a file; name another folder", option, folder);
+        if (!end && access(path, W_OK | X_OK))
+            return fault_set(fault, STATUS_USER, "%s %s: nothing can be written there: %s", option, folder, strerror(errno));
+        if (!end) return 0;
+        *slash = end;
+    }
+}
+
 bool too_many_skipped(const Options *options, int64_t skipped, int64_t seen, bool end)
 {
     return (end || seen >= 100) && (double)skipped > options->max_skipped * (double)seen;

@@ -62,16 +62,22 @@ static int check_dtype(const InputInfo *info, FileTensor *found, Fault *fault)
     return STATUS_USER;
 }
 
-/* Once a file: which inputs are rounded. */
+/* Once a file: which inputs are rounded, in some batch. */
 static void notice_rounding(const Data *d)
 {
+    const int n = d->model->n_inputs;
     char names[1000] = "";
     const char *from = NULL;
-    for (int i = 0; i < d->model->n_inputs; i++) {
-        const FileTensor *t = d->tensors[i];
-        if (!t || dtype_becomes(t->dtype, (int)d->model->inputs[i].dtype) != BECOMES_ROUNDED) continue;
-        text_add(names, sizeof names, "%s\"%s\" (%s)", from ? ", " : "", t->name, dtype_name(t->dtype));
-        from = dtype_name((int)d->model->inputs[i].dtype);
+    for (int i = 0; i < n; i++) {
+        const int dtype = (int)d->model->inputs[i].dtype;
+        const FileTensor *rounded = NULL;
+        for (int64_t k = 0; k < (d->ready ? d->n_batches : 1) && !rounded; k++) {
+            const FileTensor *t = d->tensors[k * n + i];
+            if (t && dtype_becomes(t->dtype, dtype) == BECOMES_ROUNDED) rounded = t;
+        }
+        if (!rounded) continue;
+        text_add(names, sizeof names, "%s\"%s\" (%s)", from ? ", " : "", rounded->name, dtype_name(rounded->dtype));
+        from = dtype_name(dtype);
     }
     if (from) fprintf(stderr, "notice: %s: %s read as %s\n", d->file.path, names, from);
 }
@@ -183,18 +189,23 @@ static bool is_an_input(const Data *d, const char *name)
     return false;
 }
 
-static int check_ranks(const Data *d, Fault *fault)
+/* A rank or dtype that no batch of the file could pass. */
+static int check_batches(const Data *d, Fault *fault)
 {
     int n = d->model->n_inputs;
     for (int i = 0; i < n; i++) {
-        const FileTensor *found = NULL;
-        bool one_passes = false;
+        const InputInfo *info = &d->model->inputs[i];
+        FileTensor *found = NULL;
+        bool a_rank = false, a_dtype = false;
         for (int64_t k = 0; k < d->n_batches; k++) {
-            const FileTensor *t = d->tensors[k * n + i];
-            if (t && !found) found = t;
-            if (t && t->rank == d->model->inputs[i].rank) one_passes = true;
+            FileTensor *t = d->tensors[k * n + i];
+            if (!t) continue;
+            if (!found) found = t;
+            a_rank = a_rank || t->rank == info->rank;
+            a_dtype = a_dtype || dtype_becomes(t->dtype, (int)info->dtype) != BECOMES_NOT;
         }
-        if (found && !one_passes) return wrong(&d->model->inputs[i], found, "rank", fault);
+        if (found && !a_dtype) return check_dtype(info, found, fault);
+        if (found && !a_rank) return wrong(info, found, "rank", fault);
     }
     return 0;
 }
@@ -217,11 +228,11 @@ static int open_ready(Data *d, Fault *fault)
             FileTensor *found = d->tensors[k * m->n_inputs + i] = find_input(d, prefix, &m->inputs[i]);
             int status = 0;
             if (!found && d->wanted[i]) status = missing_input(d, prefix, &m->inputs[i], fault);
-            if (found && !status) status = check_dtype(&m->inputs[i], found, fault);
+            if (found && found->unusable && !status) status = check_dtype(&m->inputs[i], found, fault);
             if (status) return status;
         }
     notice_rounding(d);
-    return check_ranks(d, fault);
+    return check_batches(d, fault);
 }
 
 int data_open(Data *data, const Model *m, const Program *program, const DataOptions *options, Fault *fault)
@@ -330,9 +341,11 @@ static void gather_samples(char *to, int dtype, const FileTensor *t, int axis, c
 static int fill_input(Data *d, int i, const FileTensor *t, const Arrived *shape, int64_t from, BatchInput *input, Fault *fault)
 {
     int dtype = (int)d->model->inputs[i].dtype, axis = cut_axis(d, i);
+    if (dtype_becomes(t->dtype, dtype) == BECOMES_NOT) dtype = t->dtype; /* of a ready batch: the guard of its dtype will not hold */
     int64_t count = count_of(shape->rank, shape->dims);
     if (batch_reserve(input, (size_t)count * dtype_bytes(dtype))) return fault_memory(fault);
     input->present = true;
+    input->dtype = dtype;
     input->rank = shape->rank;
     memcpy(input->dims, shape->dims, sizeof shape->dims);
     if (axis < 0)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include "json.h"
 #include "programs.h"
+#include "quarantine.h"
 
 typedef struct {
     double loss, correct, counted; /* loss: sum weighted by what each batch counts */
@@ -60,6 +61,7 @@ static int evaluate_batches(Session *s, Data *data, const Options *o, Sums *sums
             status = anomaly_fault(k, &result.breach, fault);
         else {
             sums->skipped++;
+            if (o->quarantine) status = quarantine_write(o->quarantine, s->model, &batch, k, &result.breach, fault);
             fprintf(stderr, "notice: batch %" PRId64 " set aside: guard %s does not hold: %s (%s)\n", k, result.breach.name,
                     result.breach.formula, result.breach.values);
         }
@@ -107,7 +109,8 @@ int evaluate_program(const Model *m, const Options *options, const char *folder,
         .memory_limit = o->memory_limit, .seed = (uint64_t)o->seed, .plan_again = o->on_anomaly == ANOMALY_HEAL};
     int status = data_open(&data, m, m->evaluate, &wanted, fault);
     if (status) return status;
-    status = session_open(&s, m, &session_wanted, fault);
+    if (o->quarantine) status = make_folder("--quarantine", o->quarantine, fault);
+    if (!status) status = session_open(&s, m, &session_wanted, fault);
     if (!status) status = check_budget(s, m->evaluate, &data, 0, data.n_batches, fault);
     if (!status) status = load_initial_weights(s, o, folder, fault);
     if (!status) status = evaluate_batches(s, &data, o, &sums, fault);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "../controller/events.h"
 #include "files.h"
 #include "json.h"
 
@@ -22,8 +21,10 @@ int log_open(Log *log, const char *path, Fault *fault)
     return open_as(log, path, "w", fault);
 }
 
+/* A summary ends a run that now goes on. */
 static bool is_before(const char *line, int64_t step)
 {
+    if (strstr(line, "{\"event\":\"summary\"") == line) return false;
     const char *at = strstr(line, "\"step\":");
     return strchr(line, '\n') && (!at || strtoll(at + 7, NULL, 10) < step);
 }
@@ -85,13 +86,22 @@ int log_step(Log *log, const Session *session, int64_t step, const StepResult *r
 
 int log_guard(Log *log, const Session *session, const char *event, int64_t step, const Breach *breach, double seconds, Fault *fault)
 {
+    tally_add(&log->tally, event, breach->name);
     if (!log->out) return 0;
     event_guard(log->out, session->model, event, step, breach, session->dims, seconds * 1e3);
     return finish_line(log, fault);
 }
 
+int log_summary(Log *log, int64_t batches, int64_t trained, Fault *fault)
+{
+    if (!log->out || !log->tally.n) return 0;
+    event_summary(log->out, batches, trained, &log->tally);
+    return finish_line(log, fault);
+}
+
 int log_event(Log *log, const char *event, int64_t step, const char *detail, Fault *fault)
 {
+    tally_add(&log->tally, event, "");
     if (!log->out) return 0;
     event_plain(log->out, event, step, detail);
     return finish_line(log, fault);

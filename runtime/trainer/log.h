@@ -2,11 +2,13 @@
 #ifndef LOG_H
 #define LOG_H
 #include <stdio.h>
+#include "../controller/events.h"
 #include "session.h"
 
 typedef struct {
     FILE *out; /* NULL: no log */
     const char *path;
+    Tally tally; /* of the events so far, with a log or without */
 } Log;
 int log_open(Log *log, const char *path, Fault *fault); /* path NULL: no log */
 /* Opens to go on at `step`: lines of that step and later, written after the checkpoint, are dropped, as is a line cut short. */
@@ -15,5 +17,6 @@ void log_close(Log *log);
 int log_step(Log *log, const Session *session, int64_t step, const StepResult *result, Fault *fault);
 int log_guard(Log *log, const Session *session, const char *event, int64_t step, const Breach *breach, double seconds,
               Fault *fault);
+int log_summary(Log *log, int64_t batches, int64_t trained, Fault *fault);
 int log_event(Log *log, const char *event, int64_t step, const char *detail, Fault *fault);
 #endif

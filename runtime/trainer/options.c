@@ -54,6 +54,8 @@ static const Row rows[] = {
      CHOICE, AT(on_anomaly), "heal|skip|stop"},
     {"Anomalies", "max-skipped", "SHARE", "of batches set aside, 1% (default) or 0.01; more: exit 4", T, SHARE, AT(max_skipped),
      NULL},
+    {"Anomalies", "quarantine", "DIR", "keep each batch set aside: DIR/batch<index>.safetensors, a --batch-file with its reason", T, TEXT,
+     AT(quarantine), NULL},
     {"Files", "checkpoint", "DIR", "keep DIR/checkpoint.safetensors: weights, optimizer, place in the data", T, TEXT,
      AT(checkpoint), NULL},
     {"Files", "checkpoint-every", "N", "steps between checkpoints (default: at the end and on SIGINT, SIGTERM, SIGHUP)", T, COUNT,

@@ -22,6 +22,7 @@ typedef struct {
     int recompute, offload; /* 0 auto, 1 off */
     int on_anomaly;         /* OnAnomaly */
     double max_skipped;
+    const char *quarantine;
     const char *checkpoint;
     int64_t checkpoint_every; /* 0: at the end and on signals */
     bool resume, evaluate, check_gradients, json, plan, help;

@@ -23,6 +23,8 @@ int check_budget(Session *session, const Program *program, const Data *data, int
 int anomaly_fault(int64_t batch, const Breach *breach, Fault *fault);
 /* Before hours of work: the folder of a file to be written is there.  path NULL: none is asked for. */
 int check_writable(const char *option, const char *path, Fault *fault);
+/* Makes the folder that an option names, where it is missing; it can be written to. */
+int make_folder(const char *option, const char *folder, Fault *fault);
 /* Too many set aside: judged from the hundredth batch on, and at the end. */
 bool too_many_skipped(const Options *options, int64_t skipped, int64_t seen, bool end);
 #endif

@@ -69,7 +69,7 @@ void progress_end(Progress *progress)
     fflush(stdout);
 }
 
-void progress_summary(const Progress *progress, int64_t peak_bytes, int64_t skipped)
+void progress_summary(const Progress *progress, int64_t peak_bytes, int64_t skipped, const char *set_aside)
 {
     char peak[32];
     printf("%" PRId64 " step%s", progress->steps, progress->steps == 1 ? "" : "s");
@@ -78,6 +78,7 @@ void progress_summary(const Progress *progress, int64_t peak_bytes, int64_t skip
     if (progress->steps && progress->seconds > 0) printf(" (%.2f steps/s)", (double)progress->steps / progress->seconds);
     printf(", peak %s", bytes_text(peak_bytes, peak, sizeof peak));
     if (skipped) printf(", %" PRId64 " batch%s set aside", skipped, skipped == 1 ? "" : "es");
+    if (*set_aside) printf(" (%s)", set_aside);
     putchar('\n');
     fflush(stdout);
 }

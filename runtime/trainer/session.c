@@ -265,15 +265,25 @@ static void stand_in_for_absent(const Model *m, const Batch *batch, const int64_
     }
 }
 
-static bool rank_breaks(Session *s, const Batch *batch, StepResult *result)
+/* What no guard of the model could be asked about: inputs of another rank or dtype. */
+static bool kind_breaks(Session *s, const Batch *batch, StepResult *result)
 {
     const Model *m = s->model;
     Arrival arrival = {.input = s->arrived, .loss_is_finite = true};
     for (int i = 0; i < m->n_inputs; i++) {
-        if (!batch->inputs[i].present || s->arrived[i].rank == m->inputs[i].rank) continue;
+        const BatchInput *input = &batch->inputs[i];
+        const InputInfo *info = &m->inputs[i];
         char formula[256] = "";
-        text_add(formula, sizeof formula, "%s has rank %d: [%s]", m->inputs[i].name, m->inputs[i].rank, m->inputs[i].shape_text);
-        breach_of_input(&result->breach, m, i, "rank", formula, s->dims, &arrival);
+        const char *what = NULL;
+        if (input->present && input->dtype != (int)info->dtype) {
+            what = "dtype";
+            text_add(formula, sizeof formula, "%s is %s, not %s", info->name, dtype_name((int)info->dtype), dtype_name(input->dtype));
+        } else if (input->present && input->rank != info->rank) {
+            what = "rank";
+            text_add(formula, sizeof formula, "%s has rank %d: [%s]", info->name, info->rank, info->shape_text);
+        }
+        if (!what) continue;
+        breach_of_input(&result->breach, m, i, what, formula, s->dims, &arrival);
         return result->broke = true;
     }
     return false;
@@ -349,7 +359,7 @@ int session_run(Session *session, const Program *program, const Batch *batch, St
     bind_dims(s->model, s->arrived, s->dims);
     stand_in_for_absent(s->model, batch, s->dims, s->arrived);
     int status = 0;
-    if (!rank_breaks(s, batch, result) && !guards_break(s, batch, result)) {
+    if (!kind_breaks(s, batch, result) && !guards_break(s, batch, result)) {
         status = plan_step(s, program, fault);
         if (!status) status = place_buffers(s, program, fault);
         if (!status) {

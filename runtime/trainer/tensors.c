@@ -204,7 +204,9 @@ int batch_create(Batch *batch, const Model *m)
     memset(batch, 0, sizeof *batch);
     batch->n_inputs = m->n_inputs;
     batch->inputs = calloc((size_t)m->n_inputs + 1, sizeof *batch->inputs);
-    return batch->inputs ? 0 : -1;
+    if (!batch->inputs) return -1;
+    for (int i = 0; i < m->n_inputs; i++) batch->inputs[i].dtype = (int)m->inputs[i].dtype;
+    return 0;
 }
 
 void batch_destroy(Batch *batch)

@@ -33,9 +33,10 @@ double element_as_double(const void *data, int dtype, int64_t i);
 /* One input of a batch.  present: false where the program does not read it and the data lacks it. */
 typedef struct {
     bool present;
+    int dtype; /* of data: the model's, or one that does not become it; then the batch contradicts the model */
     int rank;
     int64_t dims[MAX_RANK];
-    void *data; /* of the model's dtype; owned by the batch */
+    void *data; /* owned by the batch */
     size_t bytes, capacity;
 } BatchInput;
 typedef struct {

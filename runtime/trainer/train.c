@@ -8,6 +8,7 @@
 #include "log.h"
 #include "programs.h"
 #include "progress.h"
+#include "quarantine.h"
 
 typedef struct {
     const Model *model;
@@ -106,7 +107,8 @@ static int open_training(Training *t)
     if (!status) status = open_data(t);
     if (!status) status = open_session(t);
     if (!status && batch_create(&t->batch, t->model)) status = fault_memory(t->fault);
-    if (!status && o->checkpoint) status = checkpoint_folder(o->checkpoint, t->fault);
+    if (!status && o->checkpoint) status = make_folder("--checkpoint", o->checkpoint, t->fault);
+    if (!status && o->quarantine) status = make_folder("--quarantine", o->quarantine, t->fault);
     if (!status) status = o->resume ? log_reopen(&t->log, o->log, t->place.step, t->fault) : log_open(&t->log, o->log, t->fault);
     if (!status && o->resume) status = log_event(&t->log, "resume", t->place.step, NULL, t->fault);
     t->gradients_due = o->save_gradients != NULL;
@@ -143,6 +145,8 @@ static int set_aside(Training *t, const StepResult *result)
     int64_t step = t->place.step, batch = t->data.ready ? step % t->data.n_batches : step;
     bool stop = t->options->on_anomaly == ANOMALY_STOP;
     int status = log_guard(&t->log, t->session, stop ? "stopped" : "set_aside", step, &result->breach, result->seconds, t->fault);
+    if (!status && t->options->quarantine)
+        status = quarantine_write(t->options->quarantine, t->model, &t->batch, batch, &result->breach, t->fault);
     if (status) return stop_with_checkpoint(t);
     if (stop) {
         anomaly_fault(batch, &result->breach, t->fault);
@@ -214,6 +218,18 @@ static int finish(Training *t)
     return status;
 }
 
+/* The last line of the log and of what is said.  Returns the run's status, or that of a log that could not be written. */
+static int summarise(Training *t, int status)
+{
+    char guards[2000];
+    Fault second = {0};
+    tally_text(&t->log.tally, "set_aside", guards, sizeof guards);
+    progress_summary(&t->progress, t->session->peak_bytes, t->place.skipped, guards);
+    if (!log_summary(&t->log, t->place.step, t->progress.steps, &second) || status) return status;
+    *t->fault = second;
+    return second.status;
+}
+
 int train_program(const Model *m, const Options *options, const char *folder, Fault *fault)
 {
     Training t = {.model = m, .options = options, .folder = folder, .fault = fault};
@@ -227,7 +243,7 @@ int train_program(const Model *m, const Options *options, const char *folder, Fa
         status = loop(&t, &signal_taken);
         progress_end(&t.progress);
         if (!status && !signal_taken && !(status = finish(&t))) signal_taken = signals_taken();
-        progress_summary(&t.progress, t.session->peak_bytes, t.place.skipped);
+        status = summarise(&t, status);
     }
     close_training(&t);
     signals_release(&signals);

@@ -1,0 +1,39 @@
+"""Small models whose batches go wrong in as many ways as there are, for anomalies.sh.  models.py FOLDER
+
+window   a convolution over channels of a window: (batch, 3, time); of a time of 4 nothing comes out, of less not even that
+tokens   token embeddings under a mask: ids and mask (batch, seq), a class for each token
+chosen   the rows of x that a flag of the data chooses: how many is known late
+"""
+import os, sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from onnx_writer import *
+from tensors import Random
+
+folder, random = sys.argv[1], Random(5)
+
+
+def weight(name, *dims):
+    n = 1
+    for d in dims: n *= d
+    return tensor(name, FLOAT, dims, [r / 2 for r in random.reals(n)])
+
+
+def ints(name, *values): return tensor(name, INT64, [len(values)], values)
+
+
+def write(name, nodes, inputs, outputs, initializers): model("%s/%s.onnx" % (folder, name), graph(nodes, inputs, outputs, initializers))
+
+
+write("window", [node("Conv", ["x", "conv.weight", "conv.bias"], ["c"], "/conv", kernel_shape=[5]), node("Tanh", ["c"], ["t"], "/tanh"),
+                 node("ReduceMean", ["t", "last"], ["m"], "/mean", keepdims=0), node("Gemm", ["m", "fc.weight", "fc.bias"], ["y"], "/fc")],
+      [value("x", FLOAT, ["batch", 3, "time"])], [value("y", FLOAT, ["batch", 2])],
+      [weight("conv.weight", 4, 3, 5), weight("conv.bias", 4), weight("fc.weight", 4, 2), weight("fc.bias", 2), ints("last", 2)])
+
+write("tokens", [node("Gather", ["table", "ids"], ["e"], "/table"), node("Unsqueeze", ["mask", "last"], ["m"], "/mask"), node("Mul", ["e", "m"], ["h"], "/masked"),
+                 node("MatMul", ["h", "fc.weight"], ["logits"], "/fc")],
+      [value("ids", INT64, ["batch", "seq"]), value("mask", FLOAT, ["batch", "seq"])], [value("logits", FLOAT, ["batch", "seq", 3])],
+      [weight("table", 11, 4), weight("fc.weight", 4, 3), ints("last", 2)])
+
+write("chosen", [node("NonZero", ["flag"], ["n"], "/chosen"), node("Reshape", ["n", "flat"], ["rows"], "/rows"), node("Gather", ["x", "rows"], ["some"], "/gather", axis=0),
+                 node("MatMul", ["some", "fc.weight"], ["h"], "/fc"), node("Tanh", ["h"], ["t"], "/tanh"), node("ReduceSum", ["t", "first"], ["y"], "/sum", keepdims=0)],
+      [value("x", FLOAT, ["batch", 4]), value("flag", BOOL, ["batch"])], [value("y", FLOAT, [3])], [weight("fc.weight", 4, 3), ints("flat", -1), ints("first", 0)])
