@@ -38,6 +38,12 @@ static Graph *import(Compilation *c, bool training)
     return g;
 }
 
+static void short_products(Compilation *c, Graph *g)
+{
+    pass_fold(g), pass_simplify(g);
+    pass_short_products(g, c->options), after(c, g, "short");
+}
+
 static void to_primitives(Compilation *c, Graph *g)
 {
     pass_decompose(g), after(c, g, "decompose");
@@ -84,8 +90,9 @@ static Graph *training_program(Compilation *c, LossInfo *loss)
     Graph *g = import(c, true);
     g->name = "train";
     *loss = pass_loss(g, c->options, true), after(c, g, "loss");
-    pass_fold(g), pass_simplify(g); /* what is folded now needs no gradient */
+    short_products(c, g); /* what is folded now needs no gradient */
     Value **gradients = pass_gradient(g);
+    pass_short_gradients(g, gradients);
     after(c, g, "gradient");
     pass_optimizer(g, gradients, c->options), after(c, g, "optimizer");
     to_primitives(c, g);
@@ -98,6 +105,7 @@ static Graph *evaluation_program(Compilation *c)
     Graph *g = import(c, false);
     g->name = "evaluate";
     pass_loss(g, c->options, false), after(c, g, "loss");
+    short_products(c, g);
     to_primitives(c, g);
     return g;
 }
@@ -106,6 +114,7 @@ static Graph *inference_program(Compilation *c)
 {
     Graph *g = import(c, false);
     g->name = "infer";
+    short_products(c, g);
     to_primitives(c, g);
     return g;
 }

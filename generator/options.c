@@ -30,13 +30,15 @@ static const char help[] =
     "  --untie NAME                 keeps NAME apart from its equals\n"
     "  --init RULE                  weights whose data is missing: \"normal(0.02)\", \"uniform(-0.1, 0.1)\"; gains 1, biases 0\n"
     "  --batch-norm train|frozen    statistics of the batch, or the running ones; default as exported\n"
-    "  --precision fp32|fp64        fp64: every float a double, for gradient checks\n"
+    "  --precision NAME             bf16: products and convolutions of 16-bit floats, summed as floats; weights, norms, losses are "
+    "floats;\n"
+    "                               tf32: as cuBLAS has it; fp32 (default); fp64: every float a double, for gradient checks\n"
     "  --inference                  no training: makes DIR/runner\n"
     "Output\n"
     "  -o DIR                       where the program goes; files of an earlier run are replaced\n"
     "  --no-fuse                    one kernel an operation\n"
-    "  --dump PASS                  prints the program's IR after a pass: import, loss, gradient, optimizer, decompose, fold, "
-    "simplify, stash;\n"
+    "  --dump PASS                  prints the program's IR after a pass: import, loss, short, gradient, optimizer, decompose, "
+    "fold, simplify, stash;\n"
     "                               fuse: which operations share a kernel, and what lies in memory between kernels and why\n"
     "  --help, --version\n";
 
@@ -101,12 +103,21 @@ static int batch_norm_of(const char *text)
 
 static void check_dump(const char *pass)
 {
-    static const char *const passes[] = {"import", "loss",     "gradient", "optimizer", "decompose",
-                                         "fold",   "simplify", "stash",    "fuse"};
+    static const char *const passes[] = {"import",    "loss", "short",    "gradient", "optimizer",
+                                         "decompose", "fold", "simplify", "stash",    "fuse"};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!strcmp(passes[i], pass)) return;
-    error_exit("--dump %s: no such pass; there are import, loss, gradient, optimizer, decompose, fold, simplify, stash, fuse",
+    error_exit("--dump %s: no such pass; there are import, loss, short, gradient, optimizer, decompose, fold, simplify, stash, "
+               "fuse",
                pass);
+}
+
+static void check_precision(const char *name)
+{
+    static const char *const names[] = {"fp32", "tf32", "bf16", "fp64"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], name)) return;
+    error_exit("--precision %s: wanted fp32, tf32, bf16 or fp64; fp16 is not supported so far", name);
 }
 
 /* normal(S) and uniform(A, B), zeros, ones: what the trainer can make. */
@@ -136,11 +147,7 @@ static void take(Options *o, Arena *arena, int option, char *value)
     case OPT_UNTIE: vec_push(arena, &o->untie, value); break;
     case OPT_INIT: check_init(value), o->init = value; break;
     case OPT_BATCH_NORM: o->batch_norm = batch_norm_of(value); break;
-    case OPT_PRECISION:
-        if (strcmp(value, "fp32") && strcmp(value, "fp64"))
-            error_exit("--precision %s: wanted fp32 or fp64; tf32, bf16 and fp16 are not supported so far", value);
-        o->precision = value;
-        break;
+    case OPT_PRECISION: check_precision(value), o->precision = value; break;
     case OPT_INFERENCE: o->inference = true; break;
     case OPT_NO_FUSE: o->no_fuse = true; break;
     case OPT_DUMP: check_dump(value), o->dump = value; break;

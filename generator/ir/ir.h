@@ -119,6 +119,7 @@ typedef struct Tensor {
     const void *data;      /* row-major elements, NULL where a rule makes them */
     const char *init;      /* rule ("zeros", "ones", "normal(0.02)") where data is NULL */
     bool trainable;
+    bool parameter;        /* it trains, or would but for the user's wish */
     const char *reason;    /* why it trains or not, in words */
     bool statistics;       /* running mean or variance: no gradient, but assigned */
     struct Tensor *of;     /* of a state: the weight it belongs to */

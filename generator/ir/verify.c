@@ -94,7 +94,8 @@ static bool is_index(const Op *op, int operand) /* an operand that must be i64 *
     return operand == 1 && (op->kind == OP_gather || op->kind == OP_scatter || op->kind == OP_pool_max_grad);
 }
 
-/* Everything but elementwise and regions: one element type for all operands but indices, and for result 0. */
+/* Everything but elementwise and regions: one element type for all operands but indices, and for result 0; products of short
+ * floats may give floats. */
 static void verify_dtypes(const Verify *v, const Op *op)
 {
     bool indices = op->kind == OP_arg_max || op->kind == OP_arg_min || op->kind == OP_nonzero;
@@ -103,8 +104,10 @@ static void verify_dtypes(const Verify *v, const Op *op)
         if (op->in[i]->dtype != wanted)
             verify_wrong(v, op, "operand %d is %s, wanted %s", i, dtype_name(op->in[i]->dtype), dtype_name(wanted));
     }
+    const bool product = op_info(op->kind)->class == DOT || op_info(op->kind)->class == CONV;
     for (int i = 0; i < op->n_out; i++) {
         bool like_operand = op->n_in && i == 0 && !indices;
+        if (product && op->out[i]->dtype == DTYPE_f32 && (op->in[0]->dtype == DTYPE_f16 || op->in[0]->dtype == DTYPE_bf16)) continue;
         Dtype wanted = like_operand ? op->in[0]->dtype : op->n_in || op->kind == OP_dims ? DTYPE_i64 : op->out[i]->dtype;
         if (op->out[i]->dtype != wanted)
             verify_wrong(v, op, "result %d is %s, wanted %s", i, dtype_name(op->out[i]->dtype), dtype_name(wanted));

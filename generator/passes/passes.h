@@ -15,7 +15,7 @@ typedef struct Options {
     const char *trainable_file;         /* NULL, or a table as DIR/trainable.txt has it */
     VEC(const char *) tie, untie, dims, name_dims; /* as given, one entry an option */
     const char *init;                   /* rule for weights whose data is missing, or NULL */
-    const char *precision;              /* "fp32" */
+    const char *precision;              /* "fp32", "tf32", "bf16", "fp16", "fp64" */
     const char *dump;                   /* a pass's name or NULL */
     int batch_norm;                     /* onnx/import.h */
     bool inference, no_fuse, no_report;
@@ -75,4 +75,9 @@ void pass_stash(Graph *g, Buf *report);
 
 /* precision Every float becomes a double (fp64).  Run after import. */
 void pass_precision(Graph *g, const Options *options);
+
+/* short     bf16 and fp16: dots and convolutions of trained weights and of what is made with them take and give the short type.  Run after
+ *           loss, before gradient; then once more on the gradients, so that those of weights are not rounded. */
+void pass_short_products(Graph *g, const Options *options);
+void pass_short_gradients(Graph *g, Value **gradients); /* may replace gradients */
 #endif

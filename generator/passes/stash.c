@@ -77,9 +77,16 @@ static bool is_cheap(const Op *op)
     }
 }
 
+/* Short numbers that a product reads in the place of a weight: made once a step. */
+static bool is_cast_weight(const Value *v)
+{
+    const Op *op = v->def;
+    return op && op->kind == OP_cast && op->in[0]->origin == FROM_WEIGHT && dtype_bytes(v->dtype) < dtype_bytes(op->in[0]->dtype);
+}
+
 static bool can_remake(const Stash *s, const Value *v)
 {
-    return made_forward(s, v) && is_cheap(v->def);
+    return made_forward(s, v) && is_cheap(v->def) && !is_cast_weight(v);
 }
 
 /* What a reshape is a view of. */

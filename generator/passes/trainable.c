@@ -155,7 +155,7 @@ static void make_tensors(Decision *d)
         Candidate *c = d->list.at[i];
         if (c->gone) continue;
         Tensor *t = weight_tensor(d->arena, c->tensor, c->name);
-        t->trainable = c->trains, t->statistics = c->statistics, t->reason = c->reason;
+        t->trainable = c->trains, t->parameter = c->trains || c->parameter, t->statistics = c->statistics, t->reason = c->reason;
         if (c->uses.n) give_init(d, c, t);
         map_set(d->tensors, c->name, t);
         trained += c->trains;
@@ -224,6 +224,7 @@ const char *pass_trainable(OnnxModel *model, const Options *options, Arena *aren
     tie_asked(&d);
     separate_merged(&d);
     tie_equal(&d);
+    for (int i = 0; i < d.list.n; i++) d.list.at[i]->parameter = d.list.at[i]->trains;
     obey_table(&d, &lines);
     obey_patterns(&d);
     make_tensors(&d);

@@ -121,6 +121,7 @@ struct Step {
     struct Device *device;                             /* of device/memory.h: asked before each launch; may be NULL */
     void *stream;                                      /* cudaStream_t on CUDA */
     void *blas;                                        /* cublasHandle_t on CUDA */
+    bool tf32;                                         /* products of floats may round their operands to tf32 */
     void *const *gradients;                            /* NULL, or host memory for each weight's gradient (NULL entries are not wanted) */
     double loss;                                       /* written at the commit point */
     int error;                                         /* first error of a launch, 0 */

@@ -4,7 +4,8 @@
  *     dot(s, c, a, b, batch, m, n, k, trans_a, trans_b)       for each of batch:  c (m, n) = a (m, k) · b (k, n)
  *
  * All row-major and dense; with trans_a, a lies as (k, m), with trans_b, b lies as (n, k).  k = 0 gives zeros.
- * float and double go to the library; 16-bit floats are summed as floats, integers wrap around; a bool is an integer here.
+ * float and double go to the library; 16-bit floats are summed as floats and rounded once, or not at all where c is of floats;
+ * integers wrap around; a bool is an integer here.
  * Does nothing where s->error stands; leaves the first error in s->error. */
 #ifndef DEVICE_BLAS_H
 #define DEVICE_BLAS_H
@@ -17,6 +18,12 @@
 #define DOT(T)                                                                                                                     \
     void dot(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b);
 DOT_TYPES(DOT)
+#undef DOT
+#define SHORT_TYPES(T) T(half) T(bfloat16)
+#define DOT(T)                                                                                                                     \
+    void dot(Step *s, float *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a,              \
+             bool trans_b);
+SHORT_TYPES(DOT)
 #undef DOT
 
 /* The type that sums of T are kept in. */

@@ -3,30 +3,47 @@
 #include <cublas_v2.h>
 #include <limits.h>
 
-static cublasStatus_t gemm(cublasHandle_t blas, cublasOperation_t tb, cublasOperation_t ta, int n, int m, int k, const float *b,
-                           int ldb, const float *a, int lda, float *c, int batch)
-{
-    const float one = 1, zero = 0;
-    return cublasSgemmStridedBatched(blas, tb, ta, n, m, k, &one, b, ldb, (long long)k * n, a, lda, (long long)m * k, &zero, c, n,
-                                     (long long)m * n, batch);
-}
-static cublasStatus_t gemm(cublasHandle_t blas, cublasOperation_t tb, cublasOperation_t ta, int n, int m, int k, const double *b,
+static cublasStatus_t gemm(const Step *s, cublasOperation_t tb, cublasOperation_t ta, int n, int m, int k, const double *b,
                            int ldb, const double *a, int lda, double *c, int batch)
 {
     const double one = 1, zero = 0;
-    return cublasDgemmStridedBatched(blas, tb, ta, n, m, k, &one, b, ldb, (long long)k * n, a, lda, (long long)m * k, &zero, c, n,
+    return cublasDgemmStridedBatched((cublasHandle_t)s->blas, tb, ta, n, m, k, &one, b, ldb, (long long)k * n, a, lda, (long long)m * k, &zero, c, n,
                                      (long long)m * n, batch);
 }
 
-template <class T>
-static void library_dot(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+/* Floats of 32 or 16 bits, summed as those of 32. */
+static cudaDataType_t type_of(const float *)
+{
+    return CUDA_R_32F;
+}
+static cudaDataType_t type_of(const half *)
+{
+    return CUDA_R_16F;
+}
+static cudaDataType_t type_of(const bfloat16 *)
+{
+    return CUDA_R_16BF;
+}
+template <class R, class T>
+static cublasStatus_t gemm(const Step *s, cublasOperation_t tb, cublasOperation_t ta, int n, int m, int k, const T *b, int ldb,
+                           const T *a, int lda, R *c, int batch)
+{
+    const float one = 1, zero = 0;
+    const cublasComputeType_t compute = s->tf32 && sizeof(T) == 4 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    return cublasGemmStridedBatchedEx((cublasHandle_t)s->blas, tb, ta, n, m, k, &one, b, type_of(b), ldb, (long long)k * n, a,
+                                      type_of(a), lda, (long long)m * k, &zero, c, type_of(c), n, (long long)m * n, batch, compute,
+                                      CUBLAS_GEMM_DEFAULT);
+}
+
+template <class R, class T>
+static void library_dot(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 {
     if (batch > INT_MAX || m > INT_MAX || n > INT_MAX || k > INT_MAX) {
         s->error = DEVICE_LAUNCH_FAILED;
         return;
     }
-    const cublasStatus_t status = gemm((cublasHandle_t)s->blas, tb ? CUBLAS_OP_T : CUBLAS_OP_N, ta ? CUBLAS_OP_T : CUBLAS_OP_N,
-                                       (int)n, (int)m, (int)k, b, (int)(tb ? k : n), a, (int)(ta ? m : k), c, (int)batch);
+    const cublasStatus_t status = gemm(s, tb ? CUBLAS_OP_T : CUBLAS_OP_N, ta ? CUBLAS_OP_T : CUBLAS_OP_N, (int)n, (int)m, (int)k, b,
+                                       (int)(tb ? k : n), a, (int)(ta ? m : k), c, (int)batch);
     if (status != CUBLAS_STATUS_SUCCESS) s->error = DEVICE_LAUNCH_FAILED;
 }
 
@@ -55,14 +72,20 @@ static void dot_of(Step *s, double *c, const double *a, const double *b, int64_t
 {
     library_dot(s, c, a, b, batch, m, n, k, ta, tb);
 }
+#define SHORT(R, T)                                                                                                                \
+    static void dot_of(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)    \
+    {                                                                                                                              \
+        library_dot(s, c, a, b, batch, m, n, k, ta, tb);                                                                           \
+    }
+SHORT(half, half) SHORT(float, half) SHORT(bfloat16, bfloat16) SHORT(float, bfloat16)
 template <class T>
 static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 {
     LAUNCH(s, plain_dot<T>, elements(batch * m * n), 256)(c, a, b, batch, m, n, k, ta, tb);
 }
 
-#define DOT(T)                                                                                                                     \
-    void dot(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b)    \
+#define DOT_AS(R, T)                                                                                                               \
+    void dot(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b)    \
     {                                                                                                                              \
         if (!launch_wanted(s, elements(batch * m * n))) return;                                                                    \
         if (k == 0) {                                                                                                              \
@@ -72,4 +95,7 @@ static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t
             dot_of(s, c, a, b, batch, m, n, k, trans_a, trans_b);                                                                  \
         }                                                                                                                          \
     }
+#define DOT(T) DOT_AS(T, T)
+#define DOT_FLOATS(T) DOT_AS(float, T)
 DOT_TYPES(DOT)
+SHORT_TYPES(DOT_FLOATS)

@@ -120,6 +120,58 @@ static void plain_dot(Step *, T *c, const T *a, const T *b, int64_t batch, int64
     }
 }
 
+/* ---- 16-bit floats ---- */
+/* A tile of c is the sum, in floats, of products of tiles of a and b that are made floats just before; it is rounded once, at its end.
+ * Tiles are tasks, and do not depend on the number of threads. */
+static constexpr int64_t TILE_ROWS = 128, TILE_COLUMNS = 128, TILE_DEPTH = 512;
+
+/* rows × columns of a matrix with `across` elements a row, as floats, dense. */
+template <class T> static void as_floats(float *to, const T *from, int64_t across, int64_t rows, int64_t columns)
+{
+    for (int64_t i = 0; i < rows; i++) {
+#pragma omp simd
+        for (int64_t j = 0; j < columns; j++) to[i * columns + j] = float(from[i * across + j]);
+    }
+}
+
+template <class R, class T>
+static void short_tile(R *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, bool ta, bool tb, int64_t row, int64_t column)
+{
+    alignas(64) float x[TILE_ROWS * TILE_DEPTH], y[TILE_DEPTH * TILE_COLUMNS], sum[TILE_ROWS * TILE_COLUMNS];
+    const int rows = (int)(m - row < TILE_ROWS ? m - row : TILE_ROWS),
+              columns = (int)(n - column < TILE_COLUMNS ? n - column : TILE_COLUMNS);
+    for (int64_t p = 0; p < k; p += TILE_DEPTH) {
+        const int depth = (int)(k - p < TILE_DEPTH ? k - p : TILE_DEPTH);
+        if (ta)
+            as_floats(x, a + p * m + row, m, depth, rows);
+        else
+            as_floats(x, a + row * k + p, k, rows, depth);
+        if (tb)
+            as_floats(y, b + column * k + p, k, columns, depth);
+        else
+            as_floats(y, b + p * n + column, n, depth, columns);
+        cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, rows, columns, depth, 1, x,
+                    ta ? rows : depth, y, tb ? depth : columns, p > 0, sum, columns);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        R *to = c + (row + i) * n + column;
+#pragma omp simd
+        for (int64_t j = 0; j < columns; j++) to[j] = R(sum[i * columns + j]);
+    }
+}
+
+template <class R, class T>
+static void short_dot(R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+{
+    const int64_t down = (m + TILE_ROWS - 1) / TILE_ROWS, across = (n + TILE_COLUMNS - 1) / TILE_COLUMNS, each = down * across;
+    const bool shared = batch * each > 1 && (double)batch * (double)m * (double)n * (double)k > HOST_GRAIN;
+#pragma omp parallel for schedule(static) if (shared)
+    for (int64_t task = 0; task < batch * each; task++) {
+        const int64_t i = task / each, row = task % each / across * TILE_ROWS, column = task % across * TILE_COLUMNS;
+        short_tile(c + i * m * n, a + i * m * k, b + i * k * n, m, n, k, ta, tb, row, column);
+    }
+}
+
 static void dot_of(Step *s, float *c, const float *a, const float *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
                    bool tb)
 {
@@ -130,19 +182,28 @@ static void dot_of(Step *s, double *c, const double *a, const double *b, int64_t
 {
     library_dot(s, c, a, b, batch, m, n, k, ta, tb);
 }
+#define SHORT(R, T)                                                                                                                \
+    static void dot_of(Step *, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)     \
+    {                                                                                                                              \
+        short_dot(c, a, b, batch, m, n, k, ta, tb);                                                                                \
+    }
+SHORT(half, half) SHORT(float, half) SHORT(bfloat16, bfloat16) SHORT(float, bfloat16)
 template <class T>
 static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 {
     plain_dot(s, c, a, b, batch, m, n, k, ta, tb);
 }
 
-#define DOT(T)                                                                                                                     \
-    void dot(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b)    \
+#define DOT_AS(R, T)                                                                                                               \
+    void dot(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b)    \
     {                                                                                                                              \
         if (!launch_wanted(s, elements(batch * m * n))) return;                                                                    \
         if (k == 0)                                                                                                                \
-            memset(c, 0, (size_t)(batch * m * n) * sizeof *c);                                                                     \
+            memset((void *)c, 0, (size_t)(batch * m * n) * sizeof *c);                                                             \
         else                                                                                                                       \
             dot_of(s, c, a, b, batch, m, n, k, trans_a, trans_b);                                                                  \
     }
+#define DOT(T) DOT_AS(T, T)
+#define DOT_FLOATS(T) DOT_AS(float, T)
 DOT_TYPES(DOT)
+SHORT_TYPES(DOT_FLOATS)

@@ -27,6 +27,10 @@ DEVICE int64_t volume(const int64_t *size)
     void conv_grad_weight(Step *s, T *dw, const T *dy, const T *x, const Conv &shape);
 DOT_TYPES(CONV)
 #undef CONV
+/* 16-bit floats are summed as floats; the gradient of weights need not be rounded. */
+#define CONV(T) void conv_grad_weight(Step *s, float *dw, const T *dy, const T *x, const Conv &shape);
+SHORT_TYPES(CONV)
+#undef CONV
 
 /* The numbers after groups: RANK each of x, y, k, stride, dilation, low. */
 template <int RANK, class... Numbers> static Conv conv_shape(int64_t n, int64_t c, int64_t o, int64_t groups, Numbers... numbers)
@@ -47,7 +51,7 @@ template <int RANK, class... Numbers> static Conv conv_shape(int64_t n, int64_t 
     {                                                                                                                              \
         conv_grad_input(s, dx, dy, w, conv_shape<RANK>(numbers...));                                                               \
     }                                                                                                                              \
-    template <class T, class... N> void conv##RANK##d_grad_weight(Step *s, T *dw, const T *dy, const T *x, N... numbers)           \
+    template <class R, class T, class... N> void conv##RANK##d_grad_weight(Step *s, R *dw, const T *dy, const T *x, N... numbers)  \
     {                                                                                                                              \
         conv_grad_weight(s, dw, dy, x, conv_shape<RANK>(numbers...));                                                              \
     }

@@ -6,6 +6,7 @@
 #include "conv_plain.h"
 #include "conv_tile.h"
 #include "conv_depthwise.h"
+#include "conv_short.h"
 
 enum {
     TILE_PAIRS = 256,
@@ -185,7 +186,24 @@ CONV_TILES(double)
     {                                                                                                                              \
         conv_grad_weight_plain(s, dw, dy, x, shape);                                                                               \
     }
-CONV_PLAIN(half)
-CONV_PLAIN(bfloat16)
 CONV_PLAIN(int8_t) CONV_PLAIN(int16_t) CONV_PLAIN(int32_t) CONV_PLAIN(int64_t) CONV_PLAIN(uint8_t) CONV_PLAIN(uint16_t)
     CONV_PLAIN(uint32_t) CONV_PLAIN(uint64_t) CONV_PLAIN(bool)
+
+#define CONV_SHORT(T)                                                                                                              \
+    void conv(Step *s, T *y, const T *x, const T *w, const Conv &shape)                                                            \
+    {                                                                                                                              \
+        conv_short(s, y, x, w, shape);                                                                                             \
+    }                                                                                                                              \
+    void conv_grad_input(Step *s, T *dx, const T *dy, const T *w, const Conv &shape)                                               \
+    {                                                                                                                              \
+        conv_grad_input_short(s, dx, dy, w, shape);                                                                                \
+    }                                                                                                                              \
+    void conv_grad_weight(Step *s, T *dw, const T *dy, const T *x, const Conv &shape)                                              \
+    {                                                                                                                              \
+        conv_grad_weight_short(s, dw, dy, x, shape);                                                                               \
+    }                                                                                                                              \
+    void conv_grad_weight(Step *s, float *dw, const T *dy, const T *x, const Conv &shape)                                          \
+    {                                                                                                                              \
+        conv_grad_weight_short(s, dw, dy, x, shape);                                                                               \
+    }
+SHORT_TYPES(CONV_SHORT)

@@ -69,7 +69,7 @@ template <class T> __global__ void conv_grad_input_each(T *dx, const T *dy, cons
     }
 }
 
-template <class T> __global__ void conv_grad_weight_each(T *dw, const T *dy, const T *x, Conv s)
+template <class R, class T> __global__ void conv_grad_weight_each(R *dw, const T *dy, const T *x, Conv s)
 {
     const int64_t per_y = volume(s.y), per_x = volume(s.x), taps = volume(s.k), inputs = s.c / s.groups, outputs = s.o / s.groups;
     FOR_ROWS(i, s.o * inputs * taps)
@@ -86,7 +86,7 @@ template <class T> __global__ void conv_grad_weight_each(T *dw, const T *dy, con
                        typename Sum<T>::type(x[(n * s.c + o / outputs * inputs + c) * per_x + p]);
         }
         sum = block_sum(sum);
-        if (FIRST_THREAD) dw[i] = T(sum);
+        if (FIRST_THREAD) dw[i] = R(sum);
     }
 }
 
@@ -98,9 +98,10 @@ template <class T> static void conv_grad_input_plain(Step *s, T *dx, const T *dy
 {
     LAUNCH(s, conv_grad_input_each<T>, elements(shape.n * shape.c * volume(shape.x)), 256)(dx, dy, w, shape);
 }
-template <class T> static void conv_grad_weight_plain(Step *s, T *dw, const T *dy, const T *x, const Conv &shape)
+template <class R, class T> static void conv_grad_weight_plain(Step *s, R *dw, const T *dy, const T *x, const Conv &shape)
 {
-    LAUNCH(s, conv_grad_weight_each<T>, rows(shape.o * shape.c / shape.groups * volume(shape.k), shape.n * volume(shape.y)), 256)
+    void (*const kernel)(R *, const T *, const T *, Conv) = conv_grad_weight_each<R, T>;
+    LAUNCH(s, kernel, rows(shape.o * shape.c / shape.groups * volume(shape.k), shape.n * volume(shape.y)), 256)
     (dw, dy, x, shape);
 }
 #endif

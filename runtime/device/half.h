@@ -1,4 +1,5 @@
-/* Two 16-bit floats for the processor: IEEE half and bfloat16.  Stored in 16 bits, computed as float; rounds to nearest even. */
+/* Two 16-bit floats for the processor: IEEE half and bfloat16.  Stored in 16 bits, computed as float; rounds to nearest even.
+ * Assignment is spelled out: the compiler vectorises a store of a number, not of a struct. */
 #ifndef DEVICE_HALF_H
 #define DEVICE_HALF_H
 #include <stdint.h>
@@ -20,6 +21,12 @@ static inline float float_of_bits(uint32_t bits)
 struct bfloat16 {
     uint16_t bits;
     bfloat16() = default;
+    bfloat16(const bfloat16 &) = default;
+    bfloat16 &operator=(const bfloat16 &x)
+    {
+        bits = x.bits;
+        return *this;
+    }
     bfloat16(float x)
     {
         const uint32_t b = float_bits(x);
@@ -31,6 +38,12 @@ struct bfloat16 {
 struct half {
     uint16_t bits;
     half() = default;
+    half(const half &) = default;
+    half &operator=(const half &x)
+    {
+        bits = x.bits;
+        return *this;
+    }
     half(float x)
     {
         const uint32_t b = float_bits(x), sign = b >> 16 & 0x8000, magnitude = b & 0x7fffffff;

@@ -18,6 +18,12 @@ int load_initial_weights(Session *session, const Options *options, const char *f
     return session_load_weights(session, access(path, F_OK) ? NULL : path, true, fault);
 }
 
+void tell_precision(const Session *session)
+{
+    if (!strcmp(session->model->precision, "tf32") && !device_blas(session->device))
+        fprintf(stderr, "notice: the processor has no tf32: products are of whole floats\n");
+}
+
 bool shapes_pass(const Session *session, const Data *data, int64_t number, Arrived *arrived, int64_t *dims)
 {
     const Model *m = session->model;

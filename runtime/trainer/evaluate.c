@@ -111,6 +111,7 @@ int evaluate_program(const Model *m, const Options *options, const char *folder,
     if (status) return status;
     if (o->quarantine) status = make_folder("--quarantine", o->quarantine, fault);
     if (!status) status = session_open(&s, m, &session_wanted, fault);
+    if (!status) tell_precision(s);
     if (!status) status = check_budget(s, m->evaluate, &data, 0, data.n_batches, fault);
     if (!status) status = load_initial_weights(s, o, folder, fault);
     if (!status) status = evaluate_batches(s, &data, o, &sums, fault);

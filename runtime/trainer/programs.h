@@ -15,6 +15,8 @@ int run_program_once(const Model *m, const Options *options, const char *folder,
 
 /* Weights from --load-weights, else weights.safetensors in the folder, else by the model's rules. */
 int load_initial_weights(Session *session, const Options *options, const char *folder, Fault *fault);
+/* Where the device cannot do what the program's precision asks for, says what it does instead. */
+void tell_precision(const Session *session);
 /* Dims of batch `number`, and whether it would pass the guards that see shapes alone. */
 bool shapes_pass(const Session *session, const Data *data, int64_t number, Arrived *arrived, int64_t *dims);
 /* Under a memory limit: plans every shape that batches 0 to n - 1 will have; the largest must fit before anything runs. */

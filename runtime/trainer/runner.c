@@ -84,6 +84,7 @@ int run_program_once(const Model *m, const Options *options, const char *folder,
     if (!status) status = data_open(&data, m, m->infer, &wanted, fault);
     if (status) return status;
     status = session_open(&s, m, &session_wanted, fault);
+    if (!status) tell_precision(s);
     if (!status) status = check_budget(s, m->infer, &data, 0, 1, fault);
     if (!status) status = load_initial_weights(s, options, folder, fault);
     if (!status) status = run_batch(s, &data, options, fault);

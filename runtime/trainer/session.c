@@ -333,6 +333,7 @@ static int run_program(Session *s, const Program *program, int64_t number, StepR
     step.number = number;
     step.stream = device_stream(s->device);
     step.blas = device_blas(s->device);
+    step.tf32 = !strcmp(s->model->precision, "tf32");
     step.device = s->device;
     step.gradients = s->gradients;
     step.recompute = s->plan->recompute;

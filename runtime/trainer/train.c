@@ -89,6 +89,7 @@ static int open_session(Training *t)
                              .plan_again = o->on_anomaly == ANOMALY_HEAL};
     int status = session_open(&t->session, t->model, &wanted, t->fault);
     if (status) return status;
+    tell_precision(t->session);
     for (int i = 0; i < OPTION_HYPERS; i++) session_set_hyper(t->session, option_hyper_names[i], t->place.hypers[i]);
     status = check_budget(t->session, t->model->train, &t->data, t->place.step, t->place.total, t->fault);
     if (status) return status;

@@ -21,6 +21,7 @@
 static void run_gradient(Graph *g) /* gradients become outputs */
 {
     Value **gradients = pass_gradient(g);
+    pass_short_gradients(g, gradients);
     int n = g->outputs.n;
     const char **names = NEW_ARRAY(g->arena, const char *, n + g->inputs.n + 1);
     for (int i = 0; i < n; i++) names[i] = g->output_names[i];
@@ -38,6 +39,19 @@ static void run_double(Graph *g)
     pass_precision(g, &(Options){.precision = "fp64"});
 }
 
+static void run_short_of(Graph *g, const char *precision)
+{
+    pass_short_products(g, &(Options){.precision = precision});
+}
+static void run_bf16(Graph *g)
+{
+    run_short_of(g, "bf16");
+}
+static void run_fp16(Graph *g)
+{
+    run_short_of(g, "fp16");
+}
+
 static void run_stash(Graph *g)
 {
     pass_stash(g, NULL);
@@ -49,6 +63,7 @@ static const struct {
 } passes[] = {
     {"gradient", run_gradient},  {"decompose", pass_decompose}, {"fold", pass_fold},
     {"simplify", pass_simplify}, {"fp64", run_double},          {"stash", run_stash},
+    {"bf16", run_bf16},          {"fp16", run_fp16},
 };
 
 static void run_named(Graph *g, const char *name, size_t length, const char *file)
