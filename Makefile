@@ -25,7 +25,7 @@ INCLUDE := -Igenerator -I$(GEN)
 SOURCES := $(wildcard generator/*.c generator/*/*.c)
 OBJECTS := $(patsubst generator/%.c,$(OBJ)/%.o,$(SOURCES)) $(OBJ)/onnx.pb-c.o $(OBJ)/embedded.o
 # The search for plans runs when a program is generated, too.
-OBJECTS += $(patsubst %,$(OBJ)/runtime/controller/%.o,flow simulate ladder search offsets)
+OBJECTS += $(patsubst %,$(OBJ)/runtime/controller/%.o,flow simulate ladder search offsets realise)
 LIBRARY := $(filter-out $(OBJ)/main.o $(OBJ)/options.o,$(OBJECTS))
 
 .PHONY: all check-tools tools demo clean install uninstall

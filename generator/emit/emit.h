@@ -32,12 +32,35 @@ typedef struct Group {
     Ops assigns;                   /* whose value this group writes in place: out's value lies in the memory of the assign's target */
     struct Groups *body[2];        /* of a region */
 } Group;
-typedef struct Groups { Graph *graph; VEC(Group *) list; } Groups; /* in order of launch */
+/* Why an operation did not become part of the kernel that reads its result: what fuse found when it decided. */
+#define FUSE_REFUSALS(R) \
+    R(NONE, "")          \
+    R(FULL, "the kernel that reads it holds as many operations as a kernel may") \
+    R(TWICE, "a reader takes its elements more than once: each would be computed as often") \
+    R(ELSEWHERE, "its readers want its elements at different places, so each would be computed more than once") \
+    R(BEFORE, "another reader comes before the kernel that it could join has run") \
+    R(SHAPE, "it is needed in memory too, and the kernel that reads it works on another shape") \
+    R(READS, "the kernel that reads it would read more tensors than a kernel may")
+typedef enum {
+#define R(name, words) REFUSED_##name,
+    FUSE_REFUSALS(R)
+#undef R
+} FuseRefusal;
+typedef struct Groups {
+    Graph *graph;
+    VEC(Group *) list; /* in order of launch */
+    Group **of_op;     /* by op->id: the group it was given; NULL: made again in each group that reads it */
+    uint8_t *refused;  /* by value id: FuseRefusal */
+    bool no_fuse;
+} Groups;
 
 /* fuse: today an operation a group, but for what costs nothing to fold into its readers (constants, iota, broadcasts, dims, and chains of
  * elementwise operations that feed one reader of the same shape).  no_fuse: folds constants, iota, dims and broadcasts alone. */
 Groups *pass_fuse(Graph *g, bool no_fuse);
 void fuse_print(Buf *out, const Groups *groups, Arena *arena); /* --dump fuse */
+const char *group_kind_name(GroupKind kind);
+/* Why v, a result of `maker`, lies in memory: why those that read it did not become one kernel with what makes it. */
+const char *fuse_reason(const Groups *groups, const Group *maker, const Value *v, Arena *arena);
 /* schedule: an order that keeps few bytes alive; updates as soon as the gradient is complete and the last reader of the weight is done.
  * Returns the most bytes alive at once, at the likely dims. */
 int64_t pass_schedule(Groups *groups);

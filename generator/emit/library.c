@@ -1,6 +1,7 @@
 /* Hands a program to the controller's own search.  Needs and breaks nothing. */
 #include "emit/library.h"
 #include "../../runtime/controller/ladder.h"
+#include "../../runtime/controller/realise.h"
 #include "support/diag.h"
 
 static Program program_of(Arena *arena, const LibraryInput *in)
@@ -63,4 +64,111 @@ int library_search(Arena *arena, const LibraryInput *in, int64_t touches, const 
     sizes_free(&sizes);
     flow_destroy(flow);
     return n;
+}
+
+double library_flops_a_byte(void)
+{
+    return NOMINAL_FLOPS_A_SECOND / NOMINAL_BYTES_A_SECOND;
+}
+
+/* ---- a plan in time ---- */
+typedef struct {
+    const Program *program;
+    const Timeline *t;
+    int *tick_of; /* by launch of the step */
+    uint8_t *state; /* by buffer: 1: alive as without a plan, 2: otherwise */
+} Run;
+
+/* Without a plan: from the first launch that touches it to the last; the batch is there from the start. */
+static Interval without_plan(const Run *r, int buffer, const uint8_t *is_input)
+{
+    const Life *life = &r->program->lives[buffer];
+    return (Interval){is_input[buffer] ? 0 : r->tick_of[life->first], r->tick_of[life->last], 0};
+}
+
+static void list_again(Arena *arena, const Simulation *s, LibraryRun *run)
+{
+    run->again = NEW_ARRAY(arena, int, 2 * s->n_executions + 1);
+    for (int e = 0; e < s->n_executions; e++) {
+        if (s->execution[e] == s->stage[e]) continue;
+        run->again[run->n_again++] = s->stage[e];
+        run->again[run->n_again++] = s->execution[e];
+    }
+}
+
+static void list_points(Arena *arena, const Simulation *s, LibraryRun *run)
+{
+    const Flow *f = s->flow;
+    run->points = NEW_ARRAY(arena, int, f->program->n_points + 1);
+    for (int g = 0; g < f->n_gaps; g++)
+        if (f->gap_point[g] >= 0 && s->evicted[g]) run->points[run->n_points++] = f->gap_point[g];
+}
+
+static void find_ticks(Run *r)
+{
+    const Simulation *s = r->t->s;
+    for (int e = 0; e < s->n_executions; e++) {
+        const Unit *unit = &r->program->units[s->execution[e]];
+        if (s->execution[e] != s->stage[e]) continue;
+        for (int k = unit->first; k <= unit->last; k++) r->tick_of[k] = r->t->ticks[e] + k - unit->first;
+    }
+}
+
+static void list_alive(Arena *arena, Run *r, const uint8_t *is_input, LibraryRun *run)
+{
+    const Timeline *t = r->t;
+    const Simulation *s = t->s;
+    const Flow *f = s->flow;
+    int *buffer = NEW_ARRAY(arena, int, t->n_intervals + 1), n = 0;
+    for (int i = 0; i < s->n_segments; i++) buffer[n++] = f->buffer[s->segments[i].version];
+    for (int e = 0; e < s->n_executions; e++)
+        for (int i = f->temp_at[s->execution[e]]; i < f->temp_at[s->execution[e] + 1]; i++) buffer[n++] = f->temp[i];
+    for (int i = 0; i < n; i++) {
+        const Interval plain = without_plan(r, buffer[i], is_input);
+        const bool same = t->intervals[i].first == plain.first && t->intervals[i].last == plain.last;
+        r->state[buffer[i]] = same && !r->state[buffer[i]] ? 1 : 2;
+    }
+    run->alive = NEW_ARRAY(arena, int, 3 * n + 1);
+    for (int i = 0; i < n; i++) {
+        if (r->state[buffer[i]] != 2) continue;
+        run->alive[run->n_alive++] = buffer[i];
+        run->alive[run->n_alive++] = t->intervals[i].first;
+        run->alive[run->n_alive++] = t->intervals[i].last;
+    }
+}
+
+static void run_one(Arena *arena, Simulation *s, const uint8_t *modes, const uint8_t *is_input, LibraryRun *run)
+{
+    Timeline t;
+    const Program *program = s->flow->program;
+    if (!timeline_open(&t, s, modes)) bug("a plan of the library cannot be run");
+    int launches = 0;
+    for (int u = 0; u < program->n_units; u++)
+        if (program->units[u].last >= launches) launches = program->units[u].last + 1;
+    Run r = {program, &t, NEW_ARRAY(arena, int, launches + 1), NEW_ARRAY(arena, uint8_t, program->n_buffers + 1)};
+    find_ticks(&r);
+    list_again(arena, s, run);
+    list_points(arena, s, run);
+    list_alive(arena, &r, is_input, run);
+    timeline_close(&t);
+}
+
+void library_run(Arena *arena, const LibraryInput *in, const char *const *plans, int n, LibraryRun *runs)
+{
+    const Program program = program_of(arena, in);
+    Flow *flow = flow_create(&program);
+    Sizes sizes = {0};
+    if (!flow || !sizes_make(&sizes, flow, in->bytes, in->flops, in->moved)) bug("no memory for plans");
+    Simulation *simulation = simulation_create(flow, &sizes);
+    if (!simulation) bug("no memory for plans");
+    uint8_t *modes = NEW_ARRAY(arena, uint8_t, flow->n_gaps + 1), *is_input = NEW_ARRAY(arena, uint8_t, in->n_buffers + 1);
+    for (int i = 0; i < in->n_inputs; i++)
+        if (in->input_buffer[i] >= 0) is_input[in->input_buffer[i]] = 1;
+    for (int i = 0; i < n; i++) {
+        if (!ladder_parse(flow, plans[i], modes)) bug("a plan of the library cannot be read");
+        run_one(arena, simulation, modes, is_input, &runs[i]);
+    }
+    simulation_destroy(simulation);
+    sizes_free(&sizes);
+    flow_destroy(flow);
 }

@@ -1,6 +1,5 @@
 /* Evaluates a program's tables at some dims and has plans searched for them.  Needs: points.  Breaks: nothing. */
 #include "emit/plans.h"
-#include "emit/library.h"
 #include <string.h>
 
 /* Beyond UNITS_MOST a search is too dear to make for every program that is generated: the trainer makes its own. */
@@ -86,6 +85,14 @@ static void fill(const Layout *l, const Program *p, LibraryInput *in)
         const Point *point = &p->points.at[k];
         in->points[k] = (LibraryPoint){point->buffer, p->units.at[point->gone].last, p->units.at[point->back].first};
     }
+}
+
+bool plans_input(const Layout *l, const Program *p, LibraryInput *in)
+{
+    int64_t *values = NEW_ARRAY(l->arena, int64_t, symbols_count(l->symbols) + 1);
+    fill(l, p, in);
+    choose_dims(l, 0, values);
+    return sizes_of(l, p, values, in);
 }
 
 static bool in_library(const Program *p, const char *plan)

@@ -2,6 +2,9 @@
  */
 #ifndef PLANS_H
 #define PLANS_H
+#include "emit/library.h"
 #include "emit/program.h"
+/* Evaluated at likely dims; false where they are too large. */
+bool plans_input(const Layout *layout, const Program *program, LibraryInput *in);
 void find_plans(const Layout *layout, Program *program);
 #endif

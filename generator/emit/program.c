@@ -443,6 +443,7 @@ static void add_unit(Maker *m, const Group *group, Unit unit, int buffers_before
 {
     Program *p = m->p;
     Symbols *s = m->l->symbols;
+    unit.group = group;
     unit.last = p->positions - 1;
     unit.last_item = p->items.n - 1;
     unit.again = may_run_again(group);

@@ -98,6 +98,7 @@ typedef struct Touch {
 } Touch;
 typedef VEC(Touch) Touches;
 typedef struct Unit {
+    const Group *group;        /* what it computes; of a RECIPE: NULL */
     int first, last;           /* launches */
     int first_item, last_item; /* in Program.items */
     bool again;                /* may be run a second time: the same results in the same places, nothing else */

@@ -4,6 +4,7 @@
 #include "emit/embed.h"
 #include "emit/folder.h"
 #include "emit/plans.h"
+#include "emit/report.h"
 #include "emit/step.h"
 #include "emit/template.h"
 #include "passes/rematerialize.h"
@@ -131,7 +132,17 @@ static const char *text_of_tables(const Project *project, const Layout *layout, 
     return controller_c(project, layout, programs, n);
 }
 
-static void write_folder(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)
+static void write_report(Folder *folder, const Project *project, const Layout *layout, Program *const *programs,
+                         const Groups *const *groups, int n)
+{
+    Layout brief = *layout;
+    brief.arena = arena_new();
+    folder_text(folder, "report.html", report_html(project, &brief, programs, groups, n));
+    arena_free(brief.arena);
+}
+
+static void write_folder(const Project *project, const Layout *layout, Program *const *programs, const Groups *const *groups, int n,
+                         const char *kernels)
 {
     Arena *arena = layout->arena;
     Buf source = {.arena = arena};
@@ -146,6 +157,7 @@ static void write_folder(const Project *project, const Layout *layout, Program *
         folder_text(folder, "main.c", template_fill(arena, "templates/main.c", holes, n_holes));
         folder_text(folder, "Makefile", template_fill(arena, "templates/Makefile", holes, n_holes));
         write_runtime(folder);
+        if (!project->options->no_report) write_report(folder, project, layout, programs, groups, n);
     }
     if (project->trainable_table && !project->options->inference) folder_text(folder, "trainable.txt", project->trainable_table);
     write_weights(folder, layout);
@@ -182,5 +194,5 @@ void emit_project(const Project *project, Arena *arena, Symbols *symbols)
             pass_rematerialize(arena, symbols, programs[i]);
             find_plans(layout, programs[i]);
         }
-    write_folder(project, layout, programs, n, kernels_text(kernels));
+    write_folder(project, layout, programs, (const Groups *const *)groups, n, kernels_text(kernels));
 }

@@ -164,6 +164,12 @@ static bool is_stored(const Fuse *f, const Value *v)
     return f->stored[v->id] || f->output[v->id];
 }
 
+static Home refuse(Fuse *f, const Value *v, FuseRefusal why)
+{
+    f->refused[v->id] = (uint8_t)why;
+    return (Home){0};
+}
+
 static Home find_home(Fuse *f, const Op *op)
 {
     const Value *v = op->out[0];
@@ -171,7 +177,11 @@ static Home find_home(Fuse *f, const Op *op)
     int inside = 0, mapped = 0;
     for (int i = 0; i < v->users.n; i++) { /* the latest group among the readers' is the only one all others come after */
         Draft *d = f->draft[v->users.at[i]->id];
-        if (!d || !fuse_folds(d->kind) || f->draft[v->users.at[i]->id]->ops.n >= GROUP_OPS_MAX) continue;
+        if (!d || !fuse_folds(d->kind)) continue;
+        if (d->ops.n >= GROUP_OPS_MAX) {
+            refuse(f, v, REFUSED_FULL);
+            continue;
+        }
         if (!home.draft || f->order[d->ops.at[0]->id] < f->order[home.draft->ops.at[0]->id]) home.draft = d;
     }
     if (!home.draft) return home;
@@ -181,26 +191,26 @@ static Home find_home(Fuse *f, const Op *op)
     for (int i = 0; i < v->users.n; i++) {
         const Op *u = v->users.at[i];
         if (f->draft[u->id] == home.draft && u->kind != OP_assign) {
-            if (!reads_once(u, v)) return (Home){0};
+            if (!reads_once(u, v)) return refuse(f, v, REFUSED_TWICE);
             bool same_index = op_info(u->kind)->class == ELEMENTWISE || op_info(u->kind)->class == REDUCE;
             same_index |= u->kind == OP_reshape && home.draft->kind == GROUP_ROW;
             if (!same_index) mapped++;
             int c = same_index ? f->index_class[u->id] : f->classes++;
-            if (inside++ && c != home.index_class) return (Home){0};
+            if (inside++ && c != home.index_class) return refuse(f, v, REFUSED_ELSEWHERE);
             home.index_class = c;
         } else if (fuse_in_place_use(f, u, v)) {
             home.stored = true;
         } else if (f->order[u->id] > root) {
             home.stored = true;
         } else {
-            return (Home){0};
+            return refuse(f, v, REFUSED_BEFORE);
         }
     }
-    if (mapped && inside > 1) return (Home){0};
+    if (mapped && inside > 1) return refuse(f, v, REFUSED_ELSEWHERE);
     if (home.stored && (home.draft->kind != GROUP_LOOP || home.index_class != home.draft->in_order ||
                         !same_shape(f->g, v, home.draft->ops.at[0]->out[0])))
-        return (Home){0};
-    if (home.draft->reads + op->n_in - 1 > GROUP_READS_MAX) return (Home){0};
+        return refuse(f, v, REFUSED_SHAPE);
+    if (home.draft->reads + op->n_in - 1 > GROUP_READS_MAX) return refuse(f, v, REFUSED_READS);
     return home;
 }
 
@@ -402,6 +412,7 @@ static void prepare(Fuse *f)
     f->seen = NEW_ARRAY(g->arena, uint8_t, ops);
     f->cheap = NEW_ARRAY(g->arena, uint8_t, values);
     f->stored = NEW_ARRAY(g->arena, uint8_t, values);
+    f->refused = NEW_ARRAY(g->arena, uint8_t, values);
     f->output = NEW_ARRAY(g->arena, uint8_t, values);
     f->pure = NEW_ARRAY(g->arena, uint8_t, values);
     f->uniform = NEW_ARRAY(g->arena, uint8_t, values);
@@ -430,8 +441,8 @@ Groups *pass_fuse(Graph *g, bool no_fuse)
     prepare(&f);
     for (int o = g->ops.n - 1; o >= 0; o--) choose(&f, g->ops.at[o]);
     Groups *groups = NEW(g->arena, Groups);
-    groups->graph = g;
     Group **of_draft = NEW_ARRAY(g->arena, Group *, g->next_op + 1);
+    *groups = (Groups){.graph = g, .of_op = of_draft, .refused = f.refused, .no_fuse = no_fuse};
     for (int d = f.drafts.n - 1; d >= 0; d--) { /* drafts were begun at their last operation, from the end */
         if (f.drafts.at[d]->ops.n == 0) continue;
         Group *group = group_of(&f, f.drafts.at[d]);

@@ -24,6 +24,7 @@ typedef struct {
     int *order;              /* by op->id */
     uint8_t *cheap;          /* by value id: cost + 1 of making it again in each reader, 0: not cheap */
     uint8_t *stored;         /* by value id: lies in memory */
+    uint8_t *refused;        /* by value id: FuseRefusal */
     uint8_t *output;         /* by value id: an output of the graph */
     Draft **draft;           /* by op->id: the group of an operation that is not folded */
     int *index_class;        /* by op->id: within its group */

@@ -22,24 +22,62 @@ static bool holds(const Values *values, const Value *v)
     return false;
 }
 
-/* Why v lies in memory between the group that makes it and those that read it. */
-static const char *reason(const Groups *groups, const Group *maker, const Value *v, Arena *arena)
+const char *group_kind_name(GroupKind kind)
 {
-    const Group *reader = NULL;
-    int readers = 0;
-    if (holds((const Values *)&groups->graph->outputs, v)) return "the program gives it out";
-    for (int i = 0; i < groups->list.n; i++) {
-        const Group *group = groups->list.at[i];
-        if (group == maker || !holds(&group->in, v)) continue;
-        readers++;
-        if (!reader || folds(reader)) reader = group;
+    return kind_names[kind];
+}
+
+enum { READERS_KNOWN = 16 };
+typedef struct {
+    const Group *at[READERS_KNOWN];
+    int n;
+    bool more;
+} Readers;
+
+/* The groups that read v, also through views of it and through what is made again in each of them. */
+static void find_readers(const Groups *groups, const Group *maker, const Value *v, Readers *readers)
+{
+    for (int i = 0; i < v->users.n && !readers->more; i++) {
+        const Op *user = v->users.at[i];
+        const Group *group = groups->of_op[user->id];
+        if (!group || group->kind == GROUP_VIEW) {
+            for (int o = 0; o < user->n_out; o++) find_readers(groups, maker, user->out[o], readers);
+            continue;
+        }
+        bool known = group == maker || (user->kind == OP_assign && group->kind == GROUP_ASSIGN);
+        for (int r = 0; r < readers->n; r++) known |= readers->at[r] == group;
+        if (known) continue;
+        if (readers->n < READERS_KNOWN)
+            readers->at[readers->n++] = group;
+        else
+            readers->more = true;
     }
+}
+
+static const char *const refusals[] = {
+#define R(name, words) words,
+    FUSE_REFUSALS(R)
+#undef R
+};
+
+const char *fuse_reason(const Groups *groups, const Group *maker, const Value *v, Arena *arena)
+{
+    Readers readers = {.n = 0};
+    if (holds((const Values *)&groups->graph->outputs, v)) return "the program gives it out";
+    find_readers(groups, maker, v, &readers);
+    const Group *reader = readers.n ? readers.at[0] : NULL;
+    for (int i = 1; i < readers.n; i++)
+        if (folds(readers.at[i])) reader = readers.at[i];
     if (!reader) return "an assign writes it";
     if (!folds(maker)) return arena_text(arena, "a %s makes it", kind_names[maker->kind]);
     if (!folds(reader)) return arena_text(arena, "a %s reads it", kind_names[reader->kind]);
+    if (groups->no_fuse) return "--no-fuse";
+    if (groups->refused[v->id]) return refusals[groups->refused[v->id]];
     if (maker->kind == GROUP_REDUCE) return "its readers need the whole of it before their first element";
-    if (readers > 1) return arena_text(arena, "%d groups read it, and each would have to read more to make it again", readers);
-    return "its reader waits for others that need this group, or needs elements more than once or elsewhere";
+    if (readers.n > 1)
+        return arena_text(arena, "%d groups%s read it, and each would have to read more to make it again", readers.n,
+                          readers.more ? " and more" : "");
+    return "each of its elements serves many of its reader's, which does not work a row at a time";
 }
 
 void fuse_print(Buf *out, const Groups *groups, Arena *arena)
@@ -54,7 +92,7 @@ void fuse_print(Buf *out, const Groups *groups, Arena *arena)
         for (int o = 0; o < group->out.n && group->kind != GROUP_VIEW && group->kind != GROUP_ASSIGN; o++) {
             const Value *v = group->out.at[o];
             buf_printf(out, "    %%%d %s to memory, %s bytes: %s\n", v->id, dtype_name(v->dtype),
-                       expr_text(arena, value_bytes(groups->graph, v)), reason(groups, group, v, arena));
+                       expr_text(arena, value_bytes(groups->graph, v)), fuse_reason(groups, group, v, arena));
         }
     }
 }

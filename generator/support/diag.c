@@ -1,5 +1,5 @@
-/* What is said to the user, on standard error.  The only state: the count of errors that wait for error_stop, and the model that is
- * read. */
+/* What is said to the user, on standard error.  The only state: the count of errors that wait for error_stop, the notes said so
+ * far, and the model that is read. */
 #include "support/diag.h"
 #include "support/arena.h"
 #include <ctype.h>
@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum { STATUS_FAULT = 1, STATUS_USER = 2 };
-static int errors_added;
+static int errors_added, n_notices;
+static char **notices; /* said so far */
 static const char *model_read; /* the model whose nodes are being turned into operations */
 
 static void say(const char *kind, const char *format, va_list arguments)
@@ -43,12 +44,38 @@ void error_stop(void)
     if (errors_added) exit(STATUS_USER);
 }
 
+static void remember(const char *format, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    const size_t size = (size_t)vsnprintf(NULL, 0, format, again) + 1;
+    va_end(again);
+    char **more = realloc(notices, ((size_t)n_notices + 1) * sizeof *notices), *text = malloc(size);
+    if (!more || !text) error_exit("no memory");
+    vsnprintf(text, size, format, arguments);
+    notices = more;
+    notices[n_notices++] = text;
+}
+
 void notice(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     say("note", format, arguments);
     va_end(arguments);
+    va_start(arguments, format);
+    remember(format, arguments);
+    va_end(arguments);
+}
+
+int notices_count(void)
+{
+    return n_notices;
+}
+
+const char *notice_at(int i)
+{
+    return notices[i];
 }
 
 void bug_at(const char *file, int line, const char *format, ...)

@@ -12,6 +12,8 @@ void error_stop(void); /* exits with 2 if anything was added */
 
 /* Something the user should know (a tied weight, a folded norm): "disc-gen: note: …" on standard error. */
 void notice(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int notices_count(void); /* those said so far, for the report */
+const char *notice_at(int i);
 
 /* A fault of this program: file, line, what; exit 1. */
 noreturn void bug_at(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -93,6 +93,8 @@ int64_t expr_likely(Symbols *s, Expr *e); /* at the likely values; a symbol with
 void expr_print(Buf *out, const Expr *e); /* as in the comment above; parses back */
 void expr_print_c(Buf *out, const Expr *e, const char *(*name)(void *context, const Expr *symbol),
                   void *context); /* C text, int64_t; floor_div(), floor_mod(), min_int(), max_int() */
+void expr_print_js(Buf *out, const Expr *e, const char *(*name)(void *context, const Expr *symbol),
+                   void *context); /* JavaScript, BigInt: exact for any dims; the same calls */
 const char *expr_text(Arena *arena, const Expr *e);
 /* Parses "batch", "2*(s1//2)", "Min(s0, 4)", "Max(…)", "floor(a/b)", "a % b", "Mod(a, b)", with unknown names made symbols.
  * NULL where the text is no expression (then a dim_param is one symbol with an odd name; symbols may have any name). */

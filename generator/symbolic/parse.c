@@ -335,6 +335,7 @@ Expr *expr_parse(Symbols *s, const char *text)
 typedef struct {
     Buf *out;
     bool c;
+    bool js; /* calls as in C; every integer a BigInt */
     const char *(*name)(void *context, const Expr *symbol);
     void *context;
 } Printer;
@@ -433,7 +434,7 @@ static void print_term(const Printer *p, int64_t coef, const Mono *mono, bool ba
 {
     uint64_t size = coef < 0 ? -(uint64_t)coef : (uint64_t)coef;
     bool number = size != 1 || mono->degree == 0;
-    if (number) buf_printf(p->out, "%" PRIu64 "%s", size, p->c && size > INT32_MAX ? "LL" : "");
+    if (number) buf_printf(p->out, "%" PRIu64 "%s", size, p->js ? "n" : p->c && size > INT32_MAX ? "LL" : "");
     for (int k = 0; k < mono->degree; k++) {
         if (number || k) buf_put(p->out, "*");
         print_atom(p, mono->atom[k], bare && !number && mono->degree == 1);
@@ -472,7 +473,7 @@ static int modulo_term(const Expr *e, int64_t *j)
 static void print_modulo(const Printer *p, const Atom *quotient, int64_t j, bool bare)
 {
     bool number = j != 1 && j != -1;
-    if (number) buf_printf(p->out, "%" PRIu64 "*", j < 0 ? -(uint64_t)j : (uint64_t)j);
+    if (number) buf_printf(p->out, "%" PRIu64 "%s*", j < 0 ? -(uint64_t)j : (uint64_t)j, p->js ? "n" : "");
     if (p->c) {
         print_call(p, "floor_mod", quotient->arg[0], quotient->arg[1]);
         return;
@@ -535,6 +536,11 @@ void expr_print(Buf *out, const Expr *e)
 void expr_print_c(Buf *out, const Expr *e, const char *(*name)(void *context, const Expr *symbol), void *context)
 {
     print_sum(&(Printer){.out = out, .c = true, .name = name, .context = context}, e);
+}
+
+void expr_print_js(Buf *out, const Expr *e, const char *(*name)(void *context, const Expr *symbol), void *context)
+{
+    print_sum(&(Printer){.out = out, .c = true, .js = true, .name = name, .context = context}, e);
 }
 
 const char *expr_text(Arena *arena, const Expr *e)

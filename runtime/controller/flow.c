@@ -6,7 +6,7 @@
 #include "planner.h"
 
 enum { GONE = -1 };
-static const double FLOPS_A_SECOND = 60e12, BYTES_A_SECOND = 2.5e12; /* nominal: what counts is their ratio */
+static const double FLOPS_A_SECOND = NOMINAL_FLOPS_A_SECOND, BYTES_A_SECOND = NOMINAL_BYTES_A_SECOND;
 
 typedef struct {
     Flow *f;

@@ -40,6 +40,8 @@ int flow_gap_start(const Flow *flow, int gap); /* unit that uses or makes it bef
 int flow_gap_end(const Flow *flow, int gap);   /* unit that uses it after the gap; n_units: nobody */
 
 /* ---- sizes and costs at some dims ---- */
+#define NOMINAL_FLOPS_A_SECOND 60e12 /* what counts is their ratio */
+#define NOMINAL_BYTES_A_SECOND 2.5e12
 typedef struct {
     int64_t *bytes;              /* by version */
     const int64_t *buffer_bytes; /* the caller's */

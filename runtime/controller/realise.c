@@ -4,14 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    Simulation *s;
-    Interval *intervals; /* segments, then temporaries of each execution */
-    int n_intervals;
-    int *ticks;    /* by execution: its first launch, replays counted */
-    int *temps_at; /* by execution: its first temporary among the intervals */
-} Timeline;
-
 static const Unit *unit_of(const Timeline *t, int execution)
 {
     return &t->s->flow->program->units[t->s->execution[execution]];
@@ -50,13 +42,13 @@ static void add_temporaries(Timeline *t, const int64_t *buffer_bytes)
     }
 }
 
-static void timeline_close(Timeline *t)
+void timeline_close(Timeline *t)
 {
     free(t->intervals);
     free(t->ticks);
 }
 
-static bool timeline_open(Timeline *t, Simulation *s, const uint8_t *modes)
+bool timeline_open(Timeline *t, Simulation *s, const uint8_t *modes)
 {
     memset(t, 0, sizeof *t);
     t->s = s;

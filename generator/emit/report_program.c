@@ -1,0 +1,183 @@
+/* A program's part of report.html: buffers with their lives, kernels with what fusing saves and why it ended where it did. */
+#include "emit/report_private.h"
+#include <string.h>
+
+/* ---- buffers ---- */
+/* Buffers that no launch touches need no memory, unless the batch brings them. */
+static uint8_t *touched_buffers(Report *r, const Program *p)
+{
+    uint8_t *touched = NEW_ARRAY(r->arena, uint8_t, p->buffers.n + 1);
+    for (int u = 0; u < p->units.n; u++) {
+        const Touches *lists[] = {&p->units.at[u].reads, &p->units.at[u].writes};
+        for (int k = 0; k < 2; k++)
+            for (int i = 0; i < lists[k]->n; i++)
+                if (lists[k]->at[i].kind == TOUCHES_BUFFER) touched[lists[k]->at[i].index] = 1;
+    }
+    return touched;
+}
+
+/* As the planner has it: inputs are there before the first launch, outputs are read after the last. */
+static void put_buffers(Report *r, const Program *p)
+{
+    enum { NEVER = -1 };
+    const bool by_units = p->points.n > 0;
+    const uint8_t *touched = touched_buffers(r, p);
+    int *first = NEW_ARRAY(r->arena, int, p->buffers.n + 1), *last = NEW_ARRAY(r->arena, int, p->buffers.n + 1);
+    uint8_t *is_input = NEW_ARRAY(r->arena, uint8_t, p->buffers.n + 1);
+    for (int b = 0; b < p->buffers.n; b++) first[b] = p->buffers.at[b].first, last[b] = p->buffers.at[b].last;
+    for (int i = 0; i < r->l->inputs.n; i++)
+        if (p->input_buffer[i] >= 0) first[p->input_buffer[i]] = 0, is_input[p->input_buffer[i]] = 1;
+    for (int i = 0; i < p->outputs.n; i++) last[p->outputs.at[i].buffer] = p->positions;
+    buf_put(&r->out, "/* name, type and shape, where it comes from, bytes, first and last launch (-1: never there), 1: of the batch */\n"
+                     "buffers: [\n");
+    for (int b = 0; b < p->buffers.n; b++) {
+        const Buffer *buffer = &p->buffers.at[b];
+        const bool never = by_units && !touched[b] && !is_input[b];
+        buf_printf(&r->out, "[\"%s\",%d,%d,%d,%d,%d,%d],\n", buffer->c,
+                   report_word(r, arena_text(r->arena, "%s %s", buffer->type, buffer->shape)), report_word(r, buffer->source),
+                   report_size(r, buffer->bytes), never ? NEVER : first[b], never ? NEVER : last[b] < first[b] ? first[b] : last[b],
+                   is_input[b]);
+    }
+    buf_put(&r->out, "],\n");
+}
+
+/* ---- kernels ---- */
+/* "softmax_rows, dot": the kernels of some items, those of loops and branches too. */
+static void kernels_of(const Items *items, int first, int last, Map *names)
+{
+    for (int i = first; i <= last; i++) {
+        const Item *item = items->at[i];
+        if (item->kind == ITEM_LAUNCH) map_set(names, item->launch->kernel, names);
+        for (int b = 0; b < 2; b++) kernels_of(&item->body[b], 0, item->body[b].n - 1, names);
+        kernels_of(&item->after, 0, item->after.n - 1, names);
+    }
+}
+
+static int kernels_word(Report *r, const Items *items, int first, int last)
+{
+    Map *names = map_new(r->arena);
+    Buf text = {.arena = r->arena};
+    kernels_of(items, first, last, names);
+    for (int i = 0; i < map_count(names); i++) buf_printf(&text, "%s%s", i ? ", " : "", map_key(names, i));
+    return report_word(r, buf_text(&text));
+}
+
+/* What is computed: operations in order, without what costs nothing. */
+static int ops_word(Report *r, const Group *group)
+{
+    Buf text = {.arena = r->arena};
+    for (int o = 0; o < group->ops.n; o++) {
+        const Op *op = group->ops.at[o];
+        const bool free = op_info(op->kind)->class == SOURCE || op->kind == OP_broadcast || op->kind == OP_reshape;
+        if (!free || group->ops.n == 1) buf_printf(&text, "%s%s", text.length ? ", " : "", op_info(op->kind)->name);
+    }
+    return report_word(r, buf_text(&text));
+}
+
+/* What lies in memory of an operand, where every operation is a kernel of its own: constants, counters and broadcasts never do. */
+static const Value *in_memory(const Value *v)
+{
+    while (v->def && (v->def->kind == OP_broadcast || v->def->kind == OP_reshape)) v = v->def->in[0];
+    const bool made = v->def && op_info(v->def->kind)->class == SOURCE && v->def->kind != OP_random;
+    return made || v->origin == FROM_HYPER ? NULL : v;
+}
+
+/* What the group's operations would read and write as kernels of their own, less what the group does.  An operation that is made
+ * again in several groups would be one kernel: it counts where it comes first. */
+static Expr *bytes_saved(Report *r, const Graph *g, const Group *group, uint8_t *counted)
+{
+    Symbols *s = r->l->symbols;
+    Expr *sum = expr_int(s, 0);
+    int kernels = 0;
+    for (int o = 0; o < group->ops.n; o++) {
+        const Op *op = group->ops.at[o];
+        const OpClass class = op_info(op->kind)->class;
+        if (counted[op->id] || class == SOURCE || op->kind == OP_broadcast || op->kind == OP_reshape || class == REGION) continue;
+        counted[op->id] = 1;
+        kernels++;
+        for (int i = 0; i < op->n_in; i++) {
+            const Value *v = in_memory(op->in[i]);
+            bool again = false;
+            for (int k = 0; k < i; k++) again |= in_memory(op->in[k]) == v;
+            if (v && !again) sum = expr_add(s, sum, value_bytes(g, v));
+        }
+        for (int i = 0; i < op->n_out; i++) sum = expr_add(s, sum, value_bytes(g, op->out[i]));
+    }
+    if (kernels < 2) return NULL;
+    for (int i = 0; i < group->in.n; i++)
+        if (group->in.at[i]->origin != FROM_HYPER) sum = expr_sub(s, sum, value_bytes(g, group->in.at[i]));
+    for (int i = 0; i < group->out.n; i++) sum = expr_sub(s, sum, value_bytes(g, group->out.at[i]));
+    return expr_canonical(s, sum);
+}
+
+static void put_units(Report *r, const Program *p)
+{
+    uint8_t *counted = NEW_ARRAY(r->arena, uint8_t, p->graph->next_op + 1);
+    buf_put(&r->out, "/* first and last launch, kind, kernels, operations, node, flops, bytes moved, bytes saved by fusing */\nunits: [\n");
+    for (int u = 0; u < p->units.n; u++) {
+        const Unit *unit = &p->units.at[u];
+        buf_printf(&r->out, "[%d,%d,%d,%d,%d,%d,%d,%d,%d],\n", unit->first, unit->last,
+                   report_word(r, group_kind_name(unit->group->kind)), kernels_word(r, &p->items, unit->first_item, unit->last_item),
+                   ops_word(r, unit->group), report_word(r, unit->source), report_size(r, unit->flops), report_size(r, unit->moved),
+                   report_size(r, bytes_saved(r, p->graph, unit->group, counted)));
+    }
+    buf_put(&r->out, "],\n");
+}
+
+/* Buffers by number; weights as -1, -2, …; states behind them. */
+static void put_touches(Report *r, const Program *p, bool writes)
+{
+    buf_printf(&r->out, "%s: [\n", writes ? "writes" : "reads");
+    for (int u = 0; u < p->units.n; u++) {
+        const Touches *t = writes ? &p->units.at[u].writes : &p->units.at[u].reads;
+        buf_put(&r->out, "[");
+        for (int i = 0; i < t->n; i++) {
+            const int index = t->at[i].index, code = t->at[i].kind == TOUCHES_BUFFER   ? index
+                                                     : t->at[i].kind == TOUCHES_WEIGHT ? ~index
+                                                                                       : ~(r->l->weights.n + index);
+            buf_printf(&r->out, i ? ",%d" : "%d", code);
+        }
+        buf_put(&r->out, "],\n");
+    }
+    buf_put(&r->out, "],\n");
+}
+
+static void put_reasons(Report *r, const Program *p, const Groups *groups)
+{
+    buf_put(&r->out, "/* by unit: buffer, why it lies in memory */\nstored: [\n");
+    for (int u = 0; u < p->units.n; u++) {
+        const Group *group = p->units.at[u].group;
+        buf_put(&r->out, "[");
+        const char *separator = "";
+        for (int o = 0; o < group->out.n && group->kind != GROUP_ASSIGN; o++) {
+            const Place *place = program_place(p, group->out.at[o]);
+            if (place->buffer < 0) continue;
+            buf_printf(&r->out, "%s%d,%d", separator, place->buffer,
+                       report_word(r, fuse_reason(groups, group, group->out.at[o], r->arena)));
+            separator = ",";
+        }
+        buf_put(&r->out, "],\n");
+    }
+    buf_put(&r->out, "],\n");
+}
+
+static int commit_launch(const Program *p)
+{
+    for (int i = 0; i < p->items.n; i++)
+        if (p->items.at[i]->kind == ITEM_COMMIT) return p->items.at[i]->position;
+    return p->positions;
+}
+
+void report_program(Report *r, const Program *p, const Groups *groups)
+{
+    buf_printf(&r->out, "{name: \"%s\", trains: %s, launches: %d, commit: %d, moved: %d, least: %d, flops: %d,\n", p->name,
+               strcmp(p->name, "train") == 0 ? "true" : "false", p->positions, commit_launch(p), report_size(r, p->moved),
+               report_size(r, p->least), report_size(r, p->flops));
+    put_buffers(r, p);
+    put_units(r, p);
+    put_touches(r, p, false);
+    put_touches(r, p, true);
+    put_reasons(r, p, groups);
+    report_plans(r, p);
+    buf_put(&r->out, "},\n");
+}
