@@ -37,6 +37,7 @@ static const char help[] =
     "Output\n"
     "  -o DIR                       where the program goes; files of an earlier run are replaced\n"
     "  --no-fuse                    one kernel an operation\n"
+    "  --no-report                  no DIR/report.html\n"
     "  --dump PASS                  prints the program's IR after a pass: import, loss, short, gradient, optimizer, decompose, "
     "fold, simplify, stash;\n"
     "                               fuse: which operations share a kernel, and what lies in memory between kernels and why\n"
