@@ -1,11 +1,15 @@
-/* Convolutions of one, two or three spatial axes: conv_host.cpp cuts them into matrix products for the BLAS, conv_cuda.cu has a
- * thread (for the weights a block) a result.  A program links one of the two.
+/* Convolutions of one, two or three spatial axes: conv_host.cpp for the processor; conv_cuda.cu has a thread (for the weights a
+ * block) a result.  A program links one of the two.
  *
  *     conv2d(s, y, x, w, n, c, o, groups, xh, xw, yh, yw, kh, kw, stride_h, stride_w, dilation_h, dilation_w, low_h, low_w)
  *
- *     y (n, o, yh, yw)  [n, o, p] = sum over channels of o's group and taps k of  x[n, c, p * stride - low + k * dilation] * w[o,
- * c, k] x (n, c, xh, xw)  outside of it there are zeros; low may be negative w (o, c / groups, kh, kw) conv2d_grad_input(s, dx, dy,
- * w, the same numbers)        conv2d_grad_weight(s, dw, dy, x, the same numbers)
+ *     y (n, o, yh, yw):  y[n, o, p] = sum over the channels c of o's group and the taps k of
+ *                                     x[n, c, p * stride - low + k * dilation] * w[o, c, k]
+ *
+ *     x (n, c, xh, xw):  outside of it there are zeros; low may be negative
+ *     w (o, c / groups, kh, kw)
+ *
+ *     conv2d_grad_input(s, dx, dy, w, the same numbers)        conv2d_grad_weight(s, dw, dy, x, the same numbers)
  *
  * Every result is the sum of its terms in an order that depends on the sizes alone.  Does nothing where s->error stands. */
 #ifndef DEVICE_CONV_H

@@ -1,12 +1,20 @@
-/* conv.h on the processor.  Floats and doubles go through tiles (conv_tile.h); channels that stand alone through conv_depthwise.h;
- * other types result by result.  With c / groups channels and t taps, K = c / groups * t: y  (o, tile)       = w (o, K) · columns
- * (K, tile)         a task a tile columns (K, tile)  = w^T (K, o) · dy (o, tile), to dx     a task some images and channels dw (o,
- * K)          = sum of dy (o, tile) · columns^T      a task some rows and columns of w, through all tiles Each result belongs to
- * one task, so sums have one order, whatever the number of threads. */
+/* conv.h on the processor.
+ *
+ * Floats and doubles: with channels last where sizes suit that (conv_last.h), else through tiles (conv_tile.h), channels that stand
+ * alone through conv_depthwise.h.  Other types result by result (conv_plain.h).
+ *
+ * Tiles, with K pairs of a channel of the group and a tap:
+ *
+ *     y  (o, tile)       = w (o, K) * columns (K, tile)             a task a tile
+ *     columns (K, tile)  = w^T (K, o) * dy (o, tile), to dx         a task some images and channels
+ *     dw (o, K)          = sum of dy (o, tile) * columns^T          a task some rows and columns of w, through all tiles
+ *
+ * Each result belongs to one task, so sums have one order, whatever the number of threads. */
 #include "conv_plain.h"
 #include "conv_tile.h"
 #include "conv_depthwise.h"
 #include "conv_short.h"
+#include "conv_last.h"
 
 enum {
     TILE_PAIRS = 256,
@@ -145,7 +153,7 @@ static bool is_depthwise(const Conv &s)
             return;                                                                                                                \
         else if (is_depthwise(shape))                                                                                              \
             depthwise(y, x, w, shape);                                                                                             \
-        else                                                                                                                       \
+        else if (!conv_last(y, x, w, shape, worth_sharing(shape)))                                                                 \
             conv_tiles(y, x, w, shape);                                                                                            \
     }                                                                                                                              \
     void conv_grad_input(Step *s, T *dx, const T *dy, const T *w, const Conv &shape)                                               \
@@ -156,7 +164,7 @@ static bool is_depthwise(const Conv &s)
             return;                                                                                                                \
         else if (is_depthwise(shape))                                                                                              \
             depthwise_grad_input(dx, dy, w, shape);                                                                                \
-        else                                                                                                                       \
+        else if (!conv_last_grad_input(dx, dy, w, shape, worth_sharing(shape)))                                                    \
             grad_input_tiles(dx, dy, w, shape);                                                                                    \
     }                                                                                                                              \
     void conv_grad_weight(Step *s, T *dw, const T *dy, const T *x, const Conv &shape)                                              \
@@ -167,7 +175,7 @@ static bool is_depthwise(const Conv &s)
             return;                                                                                                                \
         else if (is_depthwise(shape))                                                                                              \
             depthwise_grad_weight(dw, dy, x, shape);                                                                               \
-        else                                                                                                                       \
+        else if (!conv_last_grad_weight(dw, dy, x, shape, worth_sharing(shape)))                                                   \
             grad_weight_tiles(dw, dy, x, shape);                                                                                   \
     }
 CONV_TILES(float)
