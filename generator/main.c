@@ -91,7 +91,8 @@ static Graph *training_program(Compilation *c, LossInfo *loss)
     g->name = "train";
     *loss = pass_loss(g, c->options, true), after(c, g, "loss");
     short_products(c, g); /* what is folded now needs no gradient */
-    Value **gradients = pass_gradient(g);
+    Value *unscaled = pass_scale_loss(g, c->options), **gradients = pass_gradient(g);
+    g->outputs.at[0] = unscaled;
     pass_short_gradients(g, gradients);
     after(c, g, "gradient");
     pass_optimizer(g, gradients, c->options), after(c, g, "optimizer");

@@ -30,9 +30,11 @@ static const char help[] =
     "  --untie NAME                 keeps NAME apart from its equals\n"
     "  --init RULE                  weights whose data is missing: \"normal(0.02)\", \"uniform(-0.1, 0.1)\"; gains 1, biases 0\n"
     "  --batch-norm train|frozen    statistics of the batch, or the running ones; default as exported\n"
-    "  --precision NAME             bf16: products and convolutions of 16-bit floats, summed as floats; weights, norms, losses are "
-    "floats;\n"
-    "                               tf32: as cuBLAS has it; fp32 (default); fp64: every float a double, for gradient checks\n"
+    "  --precision NAME             bf16, fp16: products and convolutions of 16-bit floats, summed as floats; weights, norms, losses "
+    "are floats;\n"
+    "                               fp16 scales the loss, and tells which updates it skips for that.  tf32: as cuBLAS has it; fp32 "
+    "(default);\n"
+    "                               fp64: every float a double, for gradient checks\n"
     "  --inference                  no training: makes DIR/runner\n"
     "Output\n"
     "  -o DIR                       where the program goes; files of an earlier run are replaced\n"
@@ -115,10 +117,10 @@ static void check_dump(const char *pass)
 
 static void check_precision(const char *name)
 {
-    static const char *const names[] = {"fp32", "tf32", "bf16", "fp64"};
+    static const char *const names[] = {"fp32", "tf32", "bf16", "fp16", "fp64"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i], name)) return;
-    error_exit("--precision %s: wanted fp32, tf32, bf16 or fp64; fp16 is not supported so far", name);
+    error_exit("--precision %s: wanted fp32, tf32, bf16, fp16 or fp64", name);
 }
 
 /* normal(S) and uniform(A, B), zeros, ones: what the trainer can make. */

@@ -20,7 +20,8 @@ typedef enum {
     GROUP_VIEW,      /* reshape: no launch, the result lies where its operand lies */
     GROUP_REGION,    /* scan, while, branch: launches of its bodies inside a loop or a condition */
     GROUP_ASSIGN,    /* an assign whose value nobody else needs is written in place by the group that computes it; this kind copies */
-    GROUP_COMMIT
+    GROUP_COMMIT,
+    GROUP_FINITE     /* a further condition for all that is assigned: gradients are finite */
 } GroupKind;
 typedef struct Group {
     GroupKind kind;
@@ -96,7 +97,7 @@ typedef struct Launch {
     Expr *moved, *flops;           /* bytes read and written, operations */
 } Launch;
 /* The launches of a group (one, seldom two or three), whose kernels are added to k.  *scratch: bytes of memory that they need while they run,
- * aligned to 256; NULL for none.  Not for VIEW, REGION, COMMIT.  ASSIGN: copies in[0] to out[0].
+ * aligned to 256; NULL for none.  Not for VIEW, REGION, COMMIT, FINITE.  ASSIGN: copies in[0] to out[0].
  * Ops of a group whose results stand in neither `in` nor `out` live in registers only.  A value both in `out` and used inside the group
  * is computed once and stored.  All values in `out` of a LOOP have the same shape, dim by dim. */
 void kernels_emit(Kernels *k, const Group *group, Launch **launches, int *n, Expr **scratch);

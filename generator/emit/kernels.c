@@ -315,6 +315,7 @@ void kernels_emit(Kernels *all, const Group *group, Launch **launches, int *n, E
     case GROUP_ASSIGN: emit_copy(&e, group->out.at[0], group->in.at[0]); break;
     case GROUP_VIEW:
     case GROUP_REGION:
+    case GROUP_FINITE:
     case GROUP_COMMIT: bug("a group of kind %d has no kernel", (int)group->kind);
     }
     *launches = NEW_ARRAY(all->arena, Launch, e.launches.n);

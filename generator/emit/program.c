@@ -20,7 +20,9 @@ static void collect_launches(Launches *all, Arena *arena, Kernels *k, Symbols *s
         Group *group = groups->list.at[i];
         for (int b = 0; b < 2; b++)
             if (group->body[b]) collect_launches(all, arena, k, symbols, group->body[b]);
-        if (group->kind == GROUP_VIEW || group->kind == GROUP_REGION || group->kind == GROUP_COMMIT) continue;
+        if (group->kind == GROUP_VIEW || group->kind == GROUP_REGION || group->kind == GROUP_COMMIT ||
+            group->kind == GROUP_FINITE)
+            continue;
         GroupLaunches *l = NEW(arena, GroupLaunches);
         kernels_emit(k, group, &l->at, &l->n, &l->scratch);
         pointers_set(all->of, group, l);
@@ -340,8 +342,8 @@ static void add_group(Maker *m, Items *items, const Group *group)
         add_region(m, items, group);
         return;
     }
-    if (group->kind == GROUP_COMMIT) {
-        Item *item = item_new(m, items, ITEM_COMMIT, op);
+    if (group->kind == GROUP_COMMIT || group->kind == GROUP_FINITE) {
+        Item *item = item_new(m, items, group->kind == GROUP_COMMIT ? ITEM_COMMIT : ITEM_FINITE, op);
         item->place = program_place(m->p, op->in[0]);
         item->position = m->p->positions++;
         touch(m, item->place->buffer, item->position);
@@ -434,6 +436,7 @@ static bool may_run_again(const Group *group)
     case GROUP_VIEW:
     case GROUP_REGION:
     case GROUP_ASSIGN:
+    case GROUP_FINITE:
     case GROUP_COMMIT: return false;
     default: return group->assigns.n == 0;
     }

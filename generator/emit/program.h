@@ -56,7 +56,7 @@ typedef struct Place {   /* where a value lies */
     int buffer;          /* -1: weight or state */
 } Place;
 
-typedef enum { ITEM_LAUNCH, ITEM_COMMIT, ITEM_SAVE, ITEM_LATE, ITEM_LOOP, ITEM_WHILE, ITEM_BRANCH } ItemKind;
+typedef enum { ITEM_LAUNCH, ITEM_COMMIT, ITEM_FINITE, ITEM_SAVE, ITEM_LATE, ITEM_LOOP, ITEM_WHILE, ITEM_BRANCH } ItemKind;
 typedef struct Item Item;
 typedef VEC(Item *) Items;
 typedef struct Local { /* a pointer that moves with a loop: one slice an iteration */
@@ -65,13 +65,13 @@ typedef struct Local { /* a pointer that moves with a loop: one slice an iterati
 } Local;
 struct Item {
     ItemKind kind;
-    int position;     /* LAUNCH, COMMIT: in the list of launches */
+    int position;     /* LAUNCH, COMMIT, FINITE: in the list of launches */
     const char *role; /* of the operation it comes from */
     const Launch *launch;
     VEC(const char *) nodes; /* of the model, that the launch computes */
     bool in_place;           /* LAUNCH: a result lies where an operand lay */
     const char *scratch;     /* pointer to the launch's scratch memory */
-    const Place *place;      /* COMMIT: loss; SAVE: gradient; LATE: count; WHILE, BRANCH: condition */
+    const Place *place;      /* COMMIT: loss; FINITE: the largest gradient; SAVE: gradient; LATE: count; WHILE, BRANCH: condition */
     const char *type;        /* of an element there */
     int weight;              /* SAVE */
     Expr *bytes;             /* SAVE */

@@ -13,7 +13,7 @@ typedef struct {
     const Map *memory; /* C name -> Memory */
     Buf body;          /* of the function, behind its declarations */
     const char *section;
-    bool committed, has_commit, replays;
+    bool committed, has_commit, checks, checked, replays; /* checks: gradients are found finite before anything is assigned */
 } Writer;
 
 void comment_put(Buf *out, const char *text)
@@ -47,6 +47,10 @@ static void section(Writer *w, const Item *item)
     const char *now = w->section;
     if (item->kind == ITEM_COMMIT)
         now = "commit: nothing above has changed a weight; nothing below is abandoned";
+    else if (item->kind == ITEM_FINITE)
+        now = "all gradients are finite, or no weight changes";
+    else if (w->committed && w->checks)
+        now = w->checked ? "updates" : "backward";
     else if (w->committed)
         now = "backward; each weight is updated as soon as its gradient is complete and its last reader is done";
     else if (!w->has_commit)
@@ -184,6 +188,11 @@ static void item_text(Writer *w, const Item *item, int depth)
         indent(w, depth);
         buf_printf(&w->body, "if (int error = commit(s, %s)) return error;\n", item->place->pointer);
         w->committed = true;
+        return;
+    case ITEM_FINITE:
+        indent(w, depth);
+        buf_printf(&w->body, "if (int error = gradients_finite(s, %s)) return error;\n", item->place->pointer);
+        w->checked = true;
         return;
     case ITEM_SAVE:
         indent(w, depth);
@@ -403,10 +412,10 @@ static void declare_memory(Buf *out, const Writer *w, const Map *used)
     for (int i = 0; i < named.n; i++) declare_one(out, w, named.at[i]);
 }
 
-static bool commits(const Items *items)
+static bool holds(const Items *items, ItemKind kind)
 {
     for (int i = 0; i < items->n; i++)
-        if (items->at[i]->kind == ITEM_COMMIT) return true;
+        if (items->at[i]->kind == kind) return true;
     return false;
 }
 
@@ -458,7 +467,7 @@ static void replays_text(Buf *out, const Layout *layout, const Program *p, const
 void step_text(Buf *out, const Layout *layout, const Program *p)
 {
     const Map *memory = memory_of(layout, p);
-    Writer w = {.l = layout, .p = p, .memory = memory, .body = {.arena = layout->arena}, .has_commit = commits(&p->items)};
+    Writer w = {.l = layout, .p = p, .memory = memory, .body = {.arena = layout->arena}, .has_commit = holds(&p->items, ITEM_COMMIT), .checks = holds(&p->items, ITEM_FINITE)};
     units_text(&w);
     replays_text(out, layout, p, memory);
     const char *body = buf_text(&w.body);
@@ -468,7 +477,9 @@ void step_text(Buf *out, const Layout *layout, const Program *p)
                trains                             ? "One step of training"
                : strcmp(p->name, "evaluate") == 0 ? "Loss and outputs of a batch; changes nothing"
                                                   : "Outputs of a batch",
-               w.has_commit ? ", or STEP_NOT_FINITE where the loss is no number" : "");
+               w.checks       ? ", or STEP_NOT_FINITE where the loss is no number, STEP_OVERFLOW where a gradient is none"
+               : w.has_commit ? ", or STEP_NOT_FINITE where the loss is no number"
+                              : "");
     buf_printf(out, "int %s_step(Step *s)\n{\n", p->name);
     declare_dims(out, &w, used);
     declare_memory(out, &w, used);

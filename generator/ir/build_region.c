@@ -89,6 +89,12 @@ void b_assign(Graph *g, Value *target, Value *value)
     graph_op(g, OP_assign, in, 2, 0);
 }
 
+void b_finite(Graph *g, Value *number)
+{
+    fits(number->rank == 0 && dtype_is_float(number->dtype));
+    graph_op(g, OP_finite, &number, 1, 0);
+}
+
 void b_commit(Graph *g, Value *loss)
 {
     fits(loss->rank == 0 && dtype_is_float(loss->dtype));

@@ -142,7 +142,7 @@ void graph_sort(Graph *g)
 {
     Sort s = {.g = g, .state = NEW_ARRAY(g->arena, uint8_t, g->next_op + 1)};
     for (int i = 0; i < g->ops.n; i++)
-        if (g->ops.at[i]->kind == OP_commit) vec_push(g->arena, &s.commits, g->ops.at[i]);
+        if (g->ops.at[i]->kind == OP_commit || g->ops.at[i]->kind == OP_finite) vec_push(g->arena, &s.commits, g->ops.at[i]);
     for (int i = 0; i < g->ops.n; i++) place(&s, g->ops.at[i]);
     g->ops = s.placed;
 }

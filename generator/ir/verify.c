@@ -118,9 +118,10 @@ static void verify_dtypes(const Verify *v, const Op *op)
 static void verify_effect(Verify *v, const Op *op)
 {
     if (v->in_body) verify_wrong(v, op, "an effect inside a body");
-    if (op->kind == OP_commit) {
+    if (op->kind == OP_commit || op->kind == OP_finite) {
         if (v->assigned) verify_wrong(v, op, "a commit after an assign");
         if (op->in[0]->rank != 0) verify_wrong(v, op, "a loss that is no scalar");
+        if (op->kind == OP_finite && !v->committed) verify_wrong(v, op, "comes before the commit");
         v->committed = true;
         return;
     }

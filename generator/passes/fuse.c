@@ -42,7 +42,7 @@ static GroupKind kind_of(const Op *op)
     case CONV: return GROUP_CONV;
     case POOL: return GROUP_POOL;
     case REGION: return GROUP_REGION;
-    case EFFECT: return op->kind == OP_commit ? GROUP_COMMIT : GROUP_ASSIGN;
+    case EFFECT: return op->kind == OP_commit ? GROUP_COMMIT : op->kind == OP_finite ? GROUP_FINITE : GROUP_ASSIGN;
     case COMPOSITE: break;
     }
     bug("%s \"%s\" reached fuse", op_info(op->kind)->name, op->source);

@@ -12,6 +12,7 @@ NO_GRADIENT(random)
 NO_GRADIENT(nonzero)
 NO_GRADIENT(assign)
 NO_GRADIENT(commit)
+NO_GRADIENT(finite)
 
 /* ---- along an axis ---- */
 /* Flat places in a tensor of the given shape: those that `index`, which has its rank, names along axis. */

@@ -2,7 +2,7 @@
  * operations.
  *
  * Needs: gradients as pass_gradient returns them; outputs[0] is the loss.  Leaves: commit before every assign; gradients as outputs
- * "gradient:NAME".  Assigns that the importer made for running statistics move behind the commit. */
+ * "gradient:NAME"; where the loss is scaled, so are they, and what the rules are given is divided by the scale.  Assigns that the importer made for running statistics move behind the commit. */
 #include "passes/optimizer.h"
 #include "passes/passes.h"
 #include "support/diag.h"
@@ -192,12 +192,15 @@ void pass_optimizer(Graph *g, Value *const *gradients, const Options *options)
     Ops statistics = take_assigns(g);
     g->role = "optimizer", g->source = "";
     b_commit(g, g->outputs.at[0]);
+    if (loss_is_scaled(options)) loss_scale_check(g, gradients, inputs);
     for (int i = 0; i < statistics.n; i++) vec_push(g->arena, &g->ops, statistics.at[i]);
     for (int i = inputs - 1; i >= 0; i--) { /* the gradients of the last layers are complete first */
         if (!gradients[i]) continue;
         g->source = g->inputs.at[i]->name;
         add_output(g, arena_text(g->arena, "gradient:%s", g->inputs.at[i]->name), gradients[i]);
-        rule->update(&(Update){g, g->inputs.at[i], gradients[i], hypers});
+        Update u = {g, g->inputs.at[i], gradients[i], hypers};
+        if (loss_is_scaled(options)) u.gradient = b_mul(g, u.gradient, hyper_like(&u, "inverse_loss_scale"));
+        rule->update(&u);
     }
     g->role = "", g->source = "";
 }

@@ -58,6 +58,13 @@ LossInfo pass_loss(Graph *g, const Options *options, bool training);
  *           Composites use their own rules.  Needs: trainable, loss as outputs[0].  Breaks: nothing. */
 Value **pass_gradient(Graph *g);
 
+/* scale     fp16: the first output becomes the loss times the hyper "loss_scale", for pass_gradient; returns the loss, which is to stand there
+ *           again afterwards.  The optimizer divides gradients by that number. */
+Value *pass_scale_loss(Graph *g, const Options *options);
+bool loss_is_scaled(const Options *options);
+/* No assign of the step is done where one of n gradients (some NULL) is not finite.  Needs: a commit. */
+void loss_scale_check(Graph *g, Value *const *gradients, int n);
+
 /* optimizer Adds states, hypers, commit and assigns: PyTorch's definitions.  gradients as pass_gradient returns them; they become extra outputs named
  *           "gradient:NAME" so that the trainer can save them. */
 void pass_optimizer(Graph *g, Value *const *gradients, const Options *options);

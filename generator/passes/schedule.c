@@ -7,7 +7,8 @@
  * value.
  *
  * Three phases: what the commit needs, and whatever late dims need; the commit; the rest.  A group that writes a weight or state
- * waits for the commit and for every other reader of it. */
+ * waits for the commit, for the gradients to be found finite where that is asked, and for every
+ * other reader of it. */
 #include "emit/emit.h"
 #include "support/diag.h"
 #include <string.h>
@@ -111,11 +112,12 @@ static void link_groups(Schedule *s)
 {
     Arena *arena = s->g->arena;
     int *first = s->first_reader = NEW_ARRAY(arena, int, s->g->next_value + 1),
-        *roots = NEW_ARRAY(arena, int, widest(s->groups) + 1), commit = -1;
+        *roots = NEW_ARRAY(arena, int, widest(s->groups) + 1), commit = -1, finite = -1;
     for (int v = 0; v < s->g->next_value; v++) first[v] = -1;
     for (int i = 0; i < s->n; i++) {
         const Group *group = s->groups->list.at[i];
         if (group->kind == GROUP_COMMIT) commit = i;
+        if (group->kind == GROUP_FINITE) finite = i;
         for (int k = 0; k < group->in.n; k++) add_edge(s, s->maker[group->in.at[k]->id], i);
         int n = roots_read(s, group, roots);
         for (int k = 0; k < n; k++) {
@@ -131,6 +133,7 @@ static void link_groups(Schedule *s)
             const Value *target = group->kind == GROUP_ASSIGN ? group->out.at[0] : group->assigns.at[t]->in[0];
             for (int r = first[target->id]; r >= 0; r = s->reader.at[r].next) add_edge(s, s->reader.at[r].group, i);
             add_edge(s, commit, i);
+            add_edge(s, finite, i);
         }
     }
 }

@@ -37,7 +37,7 @@ typedef struct {
 } WeightInfo;
 typedef struct { const char *name; int weight; } StateInfo;           /* "wte.weight.exp_avg"; shape and dtype of its weight; starts at 0 */
 /* Scalars set for each step.  "step" counts from 1.  Derived ones ("bias_correction1" = 1 - beta1^step,
- * "bias_correction2", "one_minus_beta1" = 1 - beta1 and the like) are made by the trainer. */
+ * "bias_correction2", "one_minus_beta1" = 1 - beta1 and the like) are made by the trainer, as are "loss_scale" and "inverse_loss_scale". */
 typedef struct { const char *name; double value; } HyperInfo;         /* value: PyTorch's default */
 typedef struct { const char *name; Dtype dtype; int rank; void (*shape)(const int64_t *dims, int64_t *out); const char *shape_text; } OutputInfo;
 
@@ -126,7 +126,8 @@ struct Step {
     double loss;                                       /* written at the commit point */
     int error;                                         /* first error of a launch, 0 */
 };
-enum { STEP_NOT_FINITE = 1000 };                       /* returned by run: the loss was no finite number; no weight has changed */
+/* Returned by run, and no weight has changed: the loss was no finite number; the loss was, but not all gradients at this loss scale. */
+enum { STEP_NOT_FINITE = 1000, STEP_OVERFLOW = 1001 };
 #ifdef __cplusplus
 }
 #endif

@@ -74,6 +74,17 @@ void event_summary(FILE *to, int64_t batches, int64_t trained, const Tally *tall
     fputs("]}\n", to);
 }
 
+void event_scale(FILE *to, const char *event, int64_t step, double scale, double next)
+{
+    fputs("{\"event\":", to);
+    json_string(to, event);
+    fprintf(to, ",\"step\":%lld,\"loss_scale\":", (long long)step);
+    json_real(to, scale);
+    fputs(",\"next_loss_scale\":", to);
+    json_real(to, next);
+    fputs("}\n", to);
+}
+
 void event_plain(FILE *to, const char *event, int64_t step, const char *detail)
 {
     fputs("{\"event\":", to);

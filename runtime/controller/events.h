@@ -24,6 +24,8 @@ void event_guard(FILE *to, const Model *m, const char *event, int64_t step, cons
                  double milliseconds);
 /* The last line of a run that had events: of its batches, how many trained, and every event with its number. */
 void event_summary(FILE *to, int64_t batches, int64_t trained, const Tally *tally);
+/* "overflow": gradients were not finite, the step's update was skipped; "scaled_up".  The next step's loss scale is another. */
+void event_scale(FILE *to, const char *event, int64_t step, double scale, double next);
 /* Anything else that the log should tell: "resume", "checkpoint", "signal". */
 void event_plain(FILE *to, const char *event, int64_t step, const char *detail);
 #endif

@@ -89,6 +89,14 @@ template <class T> static inline int commit(Step *s, const T *loss)
     return isfinite(s->loss) ? 0 : STEP_NOT_FINITE;
 }
 
+/* 0 where the largest gradient is finite; otherwise the step ends, and no weight has changed. */
+template <class T> static inline int gradients_finite(Step *s, const T *largest)
+{
+    const T value = read_one(s, largest);
+    if (s->error) return s->error;
+    return isfinite((double)(float)value) ? 0 : STEP_OVERFLOW;
+}
+
 /* Where the trainer wants the gradient of a weight, it is given to it as soon as it is complete. */
 static inline void save_gradient(Step *s, int w, const void *gradient, int64_t bytes)
 {

@@ -18,6 +18,11 @@ static inline float float_of_bits(uint32_t bits)
     return x;
 }
 
+static inline uint32_t all_bits(bool x)
+{
+    return 0u - (uint32_t)x;
+}
+
 struct bfloat16 {
     uint16_t bits;
     bfloat16() = default;
@@ -47,22 +52,19 @@ struct half {
     half(float x)
     {
         const uint32_t b = float_bits(x), sign = b >> 16 & 0x8000, magnitude = b & 0x7fffffff;
-        uint32_t h;
-        if (magnitude > 0x7f800000)
-            h = 0x7e00; /* NaN */
-        else if (magnitude >= 0x477ff000)
-            h = 0x7c00; /* rounds to 65536 or more */
-        else if (magnitude < 0x38800000)
-            h = float_bits(float_of_bits(magnitude) + 0.5f) - 0x3f000000; /* subnormal: the addition rounds */
-        else
-            h = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
-        bits = (uint16_t)(sign | h);
+        const uint32_t subnormal = float_bits(float_of_bits(magnitude) + 0.5f) - 0x3f000000; /* the addition rounds */
+        const uint32_t normal = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
+        const uint32_t is_small = all_bits(magnitude < 0x38800000), is_large = all_bits(magnitude >= 0x477ff000); /* 65536 when rounded */
+        const uint32_t not_large = (is_small & subnormal) | (~is_small & normal);
+        const uint32_t large = 0x7c00 | (all_bits(magnitude > 0x7f800000) & 0x200); /* infinity, or NaN */
+        bits = (uint16_t)(sign | (is_large & large) | (~is_large & not_large));
     }
     operator float() const
     {
-        const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = (uint32_t)(bits & 0x7fff) << 13;
-        const uint32_t special = rest >= 0x0f800000 ? 0x70000000 : 0; /* infinity and NaN keep all exponent bits */
-        return float_of_bits(sign | float_bits(float_of_bits(rest + special) * (special ? 1.f : 0x1p112f)));
+        const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = bits & 0x7fff;
+        const uint32_t special = rest >= 0x7c00 ? 0x38000000 : 0; /* infinity and NaN keep all exponent bits */
+        const uint32_t normal = (rest << 13) + 0x38000000 + special, subnormal = float_bits((float)(int32_t)rest * 0x1p-24f);
+        return float_of_bits(sign | (rest < 0x0400 ? subnormal : normal));
     }
 };
 #endif

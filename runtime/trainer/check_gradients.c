@@ -231,6 +231,11 @@ static int check_weights(Check *c, const Options *o)
 
 int check_gradients_program(const Model *m, const Options *options, const char *folder, Fault *fault)
 {
+    if (!strcmp(m->precision, "bf16") || !strcmp(m->precision, "fp16"))
+        return fault_set(fault, STATUS_USER,
+                         "--check-gradients: this program's losses are of %s products, too coarse to tell differences by; generate it with "
+                         "--precision fp64",
+                         m->precision);
     const Options *o = options;
     Check c = {.model = m, .fault = fault};
     Data data = {0};

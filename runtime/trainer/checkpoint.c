@@ -10,7 +10,7 @@
 #include "weights.h"
 
 static const char FORMAT[] = "disc-gen checkpoint 1";
-enum { NUMBERS = 6, KEYS = 3 + NUMBERS + OPTION_HYPERS };
+enum { NUMBERS = 6, TEXTS = NUMBERS + OPTION_HYPERS + 2, KEYS = 3 + TEXTS };
 static const char *const number_names[NUMBERS] = {"step", "updates", "skipped", "seed", "batch_size", "total"};
 
 static void numbers_of(Place *place, int64_t *out[NUMBERS])
@@ -29,7 +29,7 @@ static int path_of(const char *folder, char *path, size_t size, Fault *fault)
 int checkpoint_write(Session *session, const char *folder, const Place *place, Fault *fault)
 {
     const Model *m = session->model;
-    char path[4096], texts[NUMBERS + OPTION_HYPERS][40];
+    char path[4096], texts[TEXTS][40];
     const char *keys[KEYS] = {"format", "model", "settings"}, *values[KEYS] = {FORMAT, m->name, m->settings ? m->settings : ""};
     int64_t *numbers[NUMBERS];
     Place copy = *place;
@@ -44,6 +44,12 @@ int checkpoint_write(Session *session, const char *folder, const Place *place, F
         if (!session_has_hyper(m, option_hyper_names[i])) continue;
         snprintf(texts[text], sizeof texts[text], "%.17g", place->hypers[i]);
         keys[n] = option_hyper_names[i], values[n++] = texts[text++];
+    }
+    if (session->loss_scale) {
+        snprintf(texts[text], sizeof texts[text], "%.17g", session->loss_scale);
+        keys[n] = "loss_scale", values[n++] = texts[text++];
+        snprintf(texts[text], sizeof texts[text], "%" PRId64, session->steps_at_scale);
+        keys[n] = "steps_at_scale", values[n++] = texts[text++];
     }
     int status = path_of(folder, path, sizeof path, fault);
     return status ? status : state_save(session, path, true, keys, values, n, fault);
@@ -68,6 +74,12 @@ static int read_place(const TensorFile *file, const Model *m, Place *place, Faul
         if (!value || !*value) return foreign(file, "its metadata is incomplete", fault);
         *numbers[i] = strtoll(value, &end, 10);
         if (*end || *numbers[i] < 0) return foreign(file, "its metadata cannot be read", fault);
+    }
+    const char *scale = tensor_metadata(file, "loss_scale"), *steps = tensor_metadata(file, "steps_at_scale");
+    if (session_has_hyper(m, "loss_scale")) {
+        place->loss_scale = scale ? strtod(scale, NULL) : 0;
+        place->steps_at_scale = steps ? strtoll(steps, NULL, 10) : -1;
+        if (!(place->loss_scale > 0) || place->steps_at_scale < 0) return foreign(file, "its metadata has no loss scale", fault);
     }
     for (int i = 0; i < OPTION_HYPERS; i++) {
         const char *value = tensor_metadata(file, option_hyper_names[i]);
@@ -102,5 +114,7 @@ int checkpoint_load(Session *session, TensorFile *file, const Place *place, Faul
         status = weight_from_file(session, session->states[i], &m->weights[m->states[i].weight], file, found, fault);
     }
     session->updates = place->updates;
+    session->loss_scale = place->loss_scale;
+    session->steps_at_scale = place->steps_at_scale;
     return status;
 }

@@ -10,6 +10,8 @@ typedef struct {
     int64_t step;    /* batches taken: the next one's number */
     int64_t updates; /* weights changed so many times */
     int64_t skipped;
+    int64_t steps_at_scale;
+    double loss_scale; /* 0: the program has none */
     int64_t seed, batch_size, total; /* total: steps the run was to take */
     double hypers[OPTION_HYPERS];
     bool hyper_given[OPTION_HYPERS];

@@ -92,6 +92,14 @@ int log_guard(Log *log, const Session *session, const char *event, int64_t step,
     return finish_line(log, fault);
 }
 
+int log_scale(Log *log, const Session *session, const char *event, int64_t step, const StepResult *result, Fault *fault)
+{
+    tally_add(&log->tally, event, "");
+    if (!log->out) return 0;
+    event_scale(log->out, event, step, result->scale, session->loss_scale);
+    return finish_line(log, fault);
+}
+
 int log_summary(Log *log, int64_t batches, int64_t trained, Fault *fault)
 {
     if (!log->out || !log->tally.n) return 0;

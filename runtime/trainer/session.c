@@ -10,6 +10,10 @@
 #include <time.h>
 #include "arrival.h"
 
+/* As torch.amp.GradScaler has it. */
+static const double FIRST_LOSS_SCALE = 65536;
+enum { STEPS_TO_SCALE_UP = 2000 };
+
 int device_fault(int error, const char *doing, Fault *fault)
 {
     if (!error) return 0;
@@ -54,6 +58,7 @@ int session_open(Session **session, const Model *m, const SessionOptions *option
     int status = s->weights && s->states && s->hypers && s->dims && s->late && s->arrived && s->planner ? 0 : fault_memory(fault);
     if (!status) {
         for (int i = 0; i < m->n_hypers; i++) s->hypers[i] = m->hypers[i].value;
+        s->loss_scale = session_has_hyper(m, "loss_scale") ? FIRST_LOSS_SCALE : 0;
         s->state_bytes = state_bytes(m, options->training);
         status = device_fault(device_open(&s->device, options->memory_limit), "opening the device", fault);
     }
@@ -111,6 +116,8 @@ static void set_derived_hypers(Session *s)
 {
     double step = (double)s->updates + 1;
     session_set_hyper(s, "step", step);
+    session_set_hyper(s, "loss_scale", s->loss_scale);
+    session_set_hyper(s, "inverse_loss_scale", s->loss_scale ? 1 / s->loss_scale : 0);
     set_bias_correction(s, "bias_correction1", "beta1", step);
     set_bias_correction(s, "bias_correction2", "beta2", step);
     for (int i = 0; i < s->model->n_hypers; i++) { /* 1 - 0.999 in double: in float it would be off by 5e-5 */
@@ -346,9 +353,25 @@ static int run_program(Session *s, const Program *program, int64_t number, StepR
         result->broke = true;
         return 0;
     }
-    if (error) return fault_set(fault, STATUS_FAULT, "running a step: %s", device_error_text(error));
+    result->overflowed = error == STEP_OVERFLOW;
+    if (error && !result->overflowed) return fault_set(fault, STATUS_FAULT, "running a step: %s", device_error_text(error));
     result->loss = step.loss;
     return 0;
+}
+
+/* The scale of the next step; the gradients of this one are given as they are. */
+static void after_scaled_step(Session *s, StepResult *result)
+{
+    result->scale = s->loss_scale;
+    for (int i = 0; i < s->model->n_weights && s->gradients; i++) {
+        const WeightInfo *w = &s->model->weights[i];
+        const int64_t n = s->gradients[i] && w->dtype == F32 ? count_of(w->rank, w->dims) : 0;
+        for (int64_t k = 0; k < n; k++) ((float *)s->gradients[i])[k] *= (float)(1 / s->loss_scale);
+    }
+    result->scaled_up = !result->overflowed && ++s->steps_at_scale == STEPS_TO_SCALE_UP;
+    if (!result->overflowed && !result->scaled_up) return;
+    s->loss_scale *= result->overflowed ? 0.5 : 2;
+    s->steps_at_scale = 0;
 }
 
 int session_run(Session *session, const Program *program, const Batch *batch, StepResult *result, Fault *fault)
@@ -370,7 +393,9 @@ int session_run(Session *session, const Program *program, const Batch *batch, St
             status = upload(s, program, batch, fault);
         }
         if (!status) status = run_program(s, program, batch->number, result, fault);
-        if (!status && !result->broke && program == s->model->train) s->updates++;
+        const bool trained = !status && !result->broke && program == s->model->train;
+        if (trained && s->loss_scale) after_scaled_step(s, result);
+        if (trained && !result->overflowed) s->updates++;
     }
     result->seconds = now() - start;
     return status;

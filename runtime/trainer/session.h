@@ -44,6 +44,8 @@ typedef struct Session {
     int64_t *dims, *late; /* of the last run */
     Arrived *arrived;
     int64_t updates;  /* steps that changed weights */
+    double loss_scale;      /* 0: the program has none */
+    int64_t steps_at_scale; /* since it was last changed */
     void **gradients; /* host memory for each weight, or NULL: not wanted */
 } Session;
 
@@ -52,6 +54,9 @@ typedef struct {
     Breach breach;
     bool planned_again; /* a range guard broke; the step ran with a plan for its dims */
     Breach range;
+    bool overflowed; /* gradients were not finite at the loss scale `scale`: no weight has changed, the next step's scale is half */
+    bool scaled_up;  /* after many steps without: the next step's scale is twice */
+    double scale;    /* of the loss in this step; 0: none */
     double loss;
     double seconds;     /* batch in memory to weights updated */
     int64_t peak_bytes; /* of this step's plan: state and arena */

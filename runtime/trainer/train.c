@@ -160,13 +160,30 @@ static int set_aside(Training *t, const StepResult *result)
     return 0;
 }
 
+/* A loss scale so small cannot be what made the gradients overflow. */
+static const double LEAST_LOSS_SCALE = 0x1p-24;
+
+static int update_skipped(Training *t, const StepResult *result)
+{
+    int status = log_scale(&t->log, t->session, "overflow", t->place.step, result, t->fault);
+    if (status) return status;
+    progress_end(&t->progress);
+    fprintf(stderr, "notice: step %" PRId64 ": gradients are not finite at a loss scale of %g; its update is skipped, the next scale is %g\n",
+            t->place.step, result->scale, t->session->loss_scale);
+    if (t->session->loss_scale >= LEAST_LOSS_SCALE) return 0;
+    return fault_set(t->fault, STATUS_ANOMALY, "step %" PRId64 ": gradients are not finite at any loss scale; the loss is %g", t->place.step,
+                     result->loss);
+}
+
 static int trained(Training *t, const StepResult *result)
 {
     int status = 0;
     if (result->planned_again)
         status = log_guard(&t->log, t->session, "planned_again", t->place.step, &result->range, result->seconds, t->fault);
     if (!status) status = log_step(&t->log, t->session, t->place.step, result, t->fault);
-    if (!status && t->gradients_due) {
+    if (!status && result->overflowed) status = update_skipped(t, result);
+    if (!status && result->scaled_up) status = log_scale(&t->log, t->session, "scaled_up", t->place.step, result, t->fault);
+    if (!status && t->gradients_due && !result->overflowed) {
         status = session_save_gradients(t->session, t->options->save_gradients, t->fault);
         session_drop_gradients(t->session);
         t->gradients_due = false;

@@ -126,7 +126,7 @@ static void put_group(Case *c, Kernels *kernels, const Group *group)
         c->pointer[op->out[0]->id] = c->pointer[op->in[0]->id];
         return;
     }
-    if (group->kind == GROUP_COMMIT) return;
+    if (group->kind == GROUP_COMMIT || group->kind == GROUP_FINITE) return;
     Launch *launches;
     int n;
     Expr *scratch = NULL;

@@ -3,7 +3,7 @@
 failures=0
 python3 test/precision/text.py "$TEST_OUT/precision.text.safetensors" 100 README.md generator/ir/*.h generator/passes/*.c || exit 1
 peak() { "$built/trainer" --plan --dim batch=16 --dim seq=128 --json | sed -n 's/.*"arena_bytes":\([0-9]*\).*/\1/p'; }
-for precision in fp32 tf32 bf16; do
+for precision in fp32 tf32 bf16 fp16; do
     build precision_$precision models/letters.onnx --loss "next_token(logits)" --precision $precision
     said=$("$built/trainer" --batch-file "$TEST_OUT/precision.text.safetensors" --steps 100 --lr 1e-3 --progress never --log "$built.log" 2>&1) ||
         { echo "FAILED: $precision: exit status $?: $said"; exit 1; }

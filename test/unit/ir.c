@@ -427,6 +427,7 @@ static void add_regions_and_effects(World *w)
     weight->tensor = t;
     moment->tensor = m;
     b_commit(g, b_unary(g, OP_neg, lr));
+    b_finite(g, b_unary(g, OP_abs, lr));
     b_assign(g, moment, b_mul(g, weight, lr));
     g->role = "optimizer";
     b_assign(g, weight, moment);
@@ -561,6 +562,7 @@ static void catches_wrong_graphs(void **state)
         {X2 "  %3: f32[2] = cast %2\n  assign %0, %0\n  return\n", "neither weight nor state"},
         {X2 "  assign %2, %2\n  %3: f32[2] = neg %2\n  return\n", "after it was assigned"},
         {X2 "  assign %2, %2\n  %3: f32[] = constant data=[1]\n  commit %3\n  return\n", "an assign before the commit"},
+        {X2 "  %3: f32[] = constant data=[1]\n  finite %3\n  commit %3\n  return\n", "comes before the commit"},
         {X2 "  %3: f32[n, 4] = concat %0, %0, axis=0\n  return\n", "a dim of a part"},
         {X2 "  %3: f32[2] = scan %2, carries=1, slices=0, reverse=0 {\n    %0: f32[3] = parameter \"h\"\n    return %0\n  }\n  "
             "return\n",

@@ -94,7 +94,7 @@ static double hyper(const char *name, const Settings *s, int step)
 }
 
 /* A weight, a gradient that comes as if of the batch, a frozen weight, and a running statistic that the step assigns. */
-static Graph *step_graph(Arena *arena, Symbols *symbols, const char *optimizer)
+static Graph *step_graph(Arena *arena, Symbols *symbols, const char *optimizer, const char *precision)
 {
     Graph *g = graph_parse(
         arena, symbols,
@@ -102,26 +102,27 @@ static Graph *step_graph(Arena *arena, Symbols *symbols, const char *optimizer)
         "  %3: f64[3] = weight \"mean\", statistics=1\n  %4: f64[] = batch \"l\"\n  %5: f64[3] = add %3, %1\n  assign %3, %5\n"
         "  return %4 \"loss\"\n");
     Value *gradients[] = {g->inputs.at[1], NULL, NULL, NULL, NULL};
-    const Options options = {.optimizer = optimizer};
+    const Options options = {.optimizer = optimizer, .precision = precision};
     pass_optimizer(g, gradients, &options);
     graph_verify(g, "optimizer");
     return g;
 }
 
-static void same_as_pytorch(const char *optimizer, Settings s)
+/* scale: of the loss and with it of the gradients; 1 for none */
+static void same_as_pytorch(const char *optimizer, Settings s, double scale)
 {
     Arena *arena = arena_new();
     Symbols *symbols = symbols_new(arena);
-    Graph *g = step_graph(arena, symbols, optimizer);
+    Graph *g = step_graph(arena, symbols, optimizer, scale == 1 ? "fp32" : "fp16");
     int64_t *dims = dims_from_text(arena, symbols, "");
     Array inputs[32], outputs[4];
     Reference r = {{start[0], start[1], start[2]}, {0}, {0}};
     for (int i = 0; i < g->inputs.n; i++) inputs[i] = array_for(arena, g, g->inputs.at[i], dims);
     memcpy(inputs[0].at, start, sizeof start);
     for (int step = 0; step < STEPS; step++) {
-        for (int i = 0; i < N; i++) inputs[1].at[i] = gradient(step, i);
+        for (int i = 0; i < N; i++) inputs[1].at[i] = scale * gradient(step, i);
         for (int i = 0; i < g->inputs.n; i++)
-            if (g->inputs.at[i]->origin == FROM_HYPER) inputs[i].at[0] = hyper(g->inputs.at[i]->name, &s, step);
+            if (g->inputs.at[i]->origin == FROM_HYPER) inputs[i].at[0] = strcmp(g->inputs.at[i]->name, "inverse_loss_scale") ? hyper(g->inputs.at[i]->name, &s, step) : 1 / scale;
         interpret(arena, g, dims, inputs, outputs);
         reference_step(optimizer, &r, &s, step);
         for (int i = 0; i < N; i++)
@@ -140,8 +141,9 @@ static void several_steps(void **state)
 {
     (void)state;
     for (int i = 0; i < NAMES; i++) {
-        same_as_pytorch(names[i], (Settings){0.1, 0, 0.9, 0.9, 0.999, 1e-8, 0.99});
-        same_as_pytorch(names[i], (Settings){0.03, 0.2, 0.5, 0.8, 0.95, 1e-3, 0.9});
+        same_as_pytorch(names[i], (Settings){0.1, 0, 0.9, 0.9, 0.999, 1e-8, 0.99}, 1);
+        same_as_pytorch(names[i], (Settings){0.03, 0.2, 0.5, 0.8, 0.95, 1e-3, 0.9}, 1);
+        same_as_pytorch(names[i], (Settings){0.03, 0.2, 0.5, 0.8, 0.95, 1e-3, 0.9}, 1024);
     }
 }
 
@@ -163,21 +165,24 @@ static void defaults(void **state)
             fail_msg("%s of %s", rows[i].hyper, rows[i].optimizer);
 }
 
-/* No weight, state or statistic changes before the commit point; states belong to their weight and start at 0. */
+/* No weight, state or statistic changes before the commit point, nor before gradients were found finite where
+ * the loss is scaled; states belong to their weight and start at 0. */
 static void commit_comes_first(void **state)
 {
     (void)state;
-    for (int k = 0; k < NAMES; k++) {
+    for (int k = 0; k < 2 * NAMES; k++) {
+        const bool scaled = k >= NAMES;
         Arena *arena = arena_new();
-        Graph *g = step_graph(arena, symbols_new(arena), names[k]);
-        bool committed = false;
+        Graph *g = step_graph(arena, symbols_new(arena), names[k % NAMES], scaled ? "fp16" : "fp32");
+        bool committed = false, checked = !scaled;
         int assigns = 0, states = 0;
         for (int i = 0; i < g->ops.n; i++) {
             const Op *op = g->ops.at[i];
             committed |= op->kind == OP_commit;
             if (op->kind == OP_commit) assert_ptr_equal(op->in[0], g->outputs.at[0]);
+            checked |= op->kind == OP_finite;
             if (op->kind != OP_assign) continue;
-            assert_true(committed);
+            assert_true(committed && checked);
             assert_string_not_equal(op->in[0]->name, "frozen");
             assigns++;
         }
