@@ -14,6 +14,7 @@ struct Folder {
     Arena *arena;
     const char *path;
     VEC(Written) files;
+    VEC(const char *) unwanted;
     FILE *file;
 };
 
@@ -92,8 +93,15 @@ void folder_text(Folder *f, const char *name, const char *text)
     folder_bytes(f, name, text, strlen(text));
 }
 
+void folder_without(Folder *f, const char *name)
+{
+    vec_push(f->arena, &f->unwanted, arena_text(f->arena, "%s/%s", f->path, name));
+}
+
 void folder_commit(Folder *f)
 {
+    for (int i = 0; i < f->unwanted.n; i++)
+        if (unlink(f->unwanted.at[i]) != 0 && errno != ENOENT) cannot_write(f, f->unwanted.at[i], errno);
     for (int i = 0; i < f->files.n; i++)
         if (rename(f->files.at[i].aside, f->files.at[i].name) != 0) cannot_write(f, f->files.at[i].name, errno);
 }

@@ -9,6 +9,7 @@ typedef struct Folder Folder;
 Folder *folder_open(Arena *arena, const char *path);                  /* made where there is none, its parents too */
 void folder_text(Folder *folder, const char *name, const char *text); /* "runtime/device/device.h": folders within are made */
 void folder_bytes(Folder *folder, const char *name, const void *bytes, size_t n);
+void folder_without(Folder *folder, const char *name); /* of an earlier run: gone when this one is there */
 /* A file written piece by piece. */
 void folder_begin(Folder *folder, const char *name);
 void folder_append(Folder *folder, const void *bytes, size_t n);

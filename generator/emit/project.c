@@ -157,7 +157,10 @@ static void write_folder(const Project *project, const Layout *layout, Program *
         folder_text(folder, "main.c", template_fill(arena, "templates/main.c", holes, n_holes));
         folder_text(folder, "Makefile", template_fill(arena, "templates/Makefile", holes, n_holes));
         write_runtime(folder);
-        if (!project->options->no_report) write_report(folder, project, layout, programs, groups, n);
+        if (project->options->no_report)
+            folder_without(folder, "report.html");
+        else
+            write_report(folder, project, layout, programs, groups, n);
     }
     if (project->trainable_table && !project->options->inference) folder_text(folder, "trainable.txt", project->trainable_table);
     write_weights(folder, layout);

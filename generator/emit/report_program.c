@@ -110,6 +110,27 @@ static Expr *bytes_saved(Report *r, const Graph *g, const Group *group, uint8_t 
     return expr_canonical(s, sum);
 }
 
+/* Of a loop: what its body saves, as often as it runs; where nobody knows how often that is, NULL. */
+static Expr *loop_saved(Report *r, const Program *p, const Unit *unit)
+{
+    const Item *loop = p->items.at[unit->last_item];
+    const Groups *body = unit->group->body[0];
+    if (!body || loop->kind != ITEM_LOOP) return NULL;
+    Symbols *s = r->l->symbols;
+    Expr *sum = expr_int(s, 0);
+    uint8_t *counted = NEW_ARRAY(r->arena, uint8_t, body->graph->next_op + 1);
+    for (int i = 0; i < body->list.n; i++) {
+        Expr *saved = bytes_saved(r, body->graph, body->list.at[i], counted);
+        if (saved) sum = expr_add(s, sum, saved);
+    }
+    return expr_is(sum, 0) ? NULL : expr_canonical(s, expr_mul(s, sum, loop->length));
+}
+
+static Expr *unit_saved(Report *r, const Program *p, const Unit *unit, uint8_t *counted)
+{
+    return unit->group->kind == GROUP_REGION ? loop_saved(r, p, unit) : bytes_saved(r, p->graph, unit->group, counted);
+}
+
 static void put_units(Report *r, const Program *p)
 {
     uint8_t *counted = NEW_ARRAY(r->arena, uint8_t, p->graph->next_op + 1);
@@ -119,9 +140,27 @@ static void put_units(Report *r, const Program *p)
         buf_printf(&r->out, "[%d,%d,%d,%d,%d,%d,%d,%d,%d],\n", unit->first, unit->last,
                    report_word(r, group_kind_name(unit->group->kind)), kernels_word(r, &p->items, unit->first_item, unit->last_item),
                    ops_word(r, unit->group), report_word(r, unit->source), report_size(r, unit->flops), report_size(r, unit->moved),
-                   report_size(r, bytes_saved(r, p->graph, unit->group, counted)));
+                   report_size(r, unit_saved(r, p, unit, counted)));
     }
     buf_put(&r->out, "],\n");
+}
+
+static bool among(const Touches *list, int buffer)
+{
+    for (int i = 0; i < list->n; i++)
+        if (list->at[i].kind == TOUCHES_BUFFER && list->at[i].index == buffer) return true;
+    return false;
+}
+
+/* Operands in whose memory the results lie are among what a unit writes. */
+static void put_read_in_place(Report *r, const Program *p, const Unit *unit, const char *separator)
+{
+    for (int i = 0; i < unit->group->in.n; i++) {
+        const Place *place = pointers_get(p->places, unit->group->in.at[i]);
+        if (!place || place->buffer < 0 || among(&unit->reads, place->buffer) || !among(&unit->writes, place->buffer)) continue;
+        buf_printf(&r->out, "%s%d", separator, place->buffer);
+        separator = ",";
+    }
 }
 
 /* Buffers by number; weights as -1, -2, …; states behind them. */
@@ -137,6 +176,7 @@ static void put_touches(Report *r, const Program *p, bool writes)
                                                                                        : ~(r->l->weights.n + index);
             buf_printf(&r->out, i ? ",%d" : "%d", code);
         }
+        if (!writes) put_read_in_place(r, p, &p->units.at[u], t->n ? "," : "");
         buf_put(&r->out, "],\n");
     }
     buf_put(&r->out, "],\n");

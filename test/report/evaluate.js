@@ -10,6 +10,6 @@ globalThis.compute = chosen => {
   const named = {};
   report.dims.forEach((d, i) => { named[d[0]] = dims[i]; });
   return { dims: named, live_bytes: t.peak, state_bytes: state.weights + state.states, bytes_moved: size[p.moved], least_bytes_moved: size[p.least],
-    kernels: p.launches, too_large: tooLarge(p, size), rungs: rungsOf(p, size).map(r => ({ live: r.peak, share: r.flops / size[p.flops], again: r.launches })) };
+    kernels: p.launches, saved: p.units.reduce((sum, u) => sum + (u[8] < 0 ? 0 : size[u[8]]), 0), too_large: tooLarge(p, size), rungs: rungsOf(p, size).map(r => ({ live: r.peak, share: r.flops / size[p.flops], again: r.launches })) };
 };`);
 console.log(JSON.stringify(globalThis.compute(chosen)));

@@ -23,8 +23,27 @@ done
 # the same bytes, and none where none is wanted
 "$DISC_GEN" models/letters.onnx -o "$scratch/letters" >/dev/null 2>&1 || fail "disc-gen"
 check "the same bytes" cmp "$scratch/letters/report.html" "$TEST_OUT/built/letters/report.html"
+cp -r "$scratch/letters" "$scratch/without"
 "$DISC_GEN" models/letters.onnx -o "$scratch/without" --no-report >/dev/null 2>&1 || fail "disc-gen --no-report"
 check "--no-report" test -s "$scratch/without/model.cu" -a ! -e "$scratch/without/report.html"
+
+# what each group saves adds up to what the program without fusing moves more
+for name in letters tracks; do
+    "$DISC_GEN" models/$name.onnx -o "$scratch/unfused" --no-fuse >/dev/null 2>&1 || fail "$name: disc-gen --no-fuse"
+    for page in "$TEST_OUT/built/$name" "$scratch/unfused"; do node test/report/evaluate.js "$page/report.html" program=evaluate; done >"$scratch/saved"
+    check "$name: bytes saved" python3 -c '
+import json, sys
+fused, unfused = [json.loads(line) for line in open(sys.argv[1])]
+assert unfused["saved"] == 0 < fused["saved"] == unfused["bytes_moved"] - fused["bytes_moved"], (fused["saved"], unfused["bytes_moved"] - fused["bytes_moved"])
+' "$scratch/saved"
+done
+
+# why groups end where they do, as --dump fuse says
+"$DISC_GEN" models/letters.onnx --dump fuse 2>/dev/null | sed -n 's/.* bytes: //p' | grep -v 'assign writes\|gives it out' | sort -u >"$scratch/reasons"
+[ -s "$scratch/reasons" ] || fail "--dump fuse gives no reason"
+while read -r reason; do
+    grep -q -F "$reason" "$scratch/letters/report.html" || fail "the page does not say: $reason"
+done <"$scratch/reasons"
 
 # a model whose names look like the page's own text
 python3 test/report/odd_names.py "$scratch/odd.onnx"

@@ -185,6 +185,23 @@ static void test_c_text(void **state)
     assert_string_equal(c_text("4294967296*x"), "4294967296LL*dims->x");
 }
 
+static const char *js_text(const char *text)
+{
+    Buf out = {.arena = arena};
+    expr_print_js(&out, parsed(text), upper_name, arena);
+    return buf_text(&out);
+}
+
+static void test_js_text(void **state)
+{
+    (void)state;
+    assert_string_equal(js_text("2*x*y - 3"), "2n*dims->x*dims->y - 3n");
+    assert_string_equal(js_text("(x + 1)//2 - y"), "floor_div(dims->x + 1n, 2n) - dims->y");
+    assert_string_equal(js_text("3*(x % 2) + 1"), "3n*floor_mod(dims->x, 2n) + 1n");
+    assert_string_equal(js_text("4294967296*x"), "4294967296n*dims->x");
+    assert_string_equal(js_text("x - x"), "0n");
+}
+
 static void test_symbols(void **state)
 {
     (void)state;
@@ -400,7 +417,7 @@ int main(void)
         TEST(test_text_of_exporters),
         TEST(test_text_that_is_none),
         TEST(test_odd_names),
-        TEST(test_c_text),
+        TEST(test_c_text), TEST(test_js_text),
         TEST(test_symbols),
         TEST(test_facts),
         TEST(test_expectations),
