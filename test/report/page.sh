@@ -67,6 +67,23 @@ if [ -n "$browser" ]; then
         esac
         case $choice in *budget*) [ "$live" -le $((9 * 1048576 - wanted)) ] || fail "$choice: $live bytes alive do not fit" ;; esac
     done
+    # its sliders, tables and chart, moved by a script
+    { cat "$scratch/letters/report.html"; echo "<script>"; cat test/report/drive.js; echo "</script>"; } >"$scratch/driven.html"
+    "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/profile" --virtual-time-budget=20000 --dump-dom "file://$scratch/driven.html" 2>/dev/null |
+        sed -n '1,12s|.*<title>\(.*\)</title>.*|\1|p' >"$scratch/driven.json"
+    for dims in batch=1 batch=18 "batch=18 program=evaluate"; do node test/report/evaluate.js "$scratch/letters/report.html" $dims; done >"$scratch/wanted.json"
+    check "moved sliders: $(cat "$scratch/driven.json")" python3 -c '
+import json, sys
+shown = json.load(open(sys.argv[1]))
+least, numbered, evaluate = [json.loads(line)["live_bytes"] for line in open(sys.argv[2])]
+assert (int(shown["least"]), int(shown["numbered"]), int(shown["evaluate"])) == (least, numbered, evaluate)
+assert shown["address"] == "#batch=18&amp;seq=64" and shown["again"] == shown["numbered"]
+assert int(shown["halved"]) < 0.8 * numbered and shown["given_up"] > 0
+largest, smallest = [int(shown[k].replace(",", "")) for k in ("largest", "smallest")]
+assert largest > 1000000 and smallest == 256 and shown["found"] >= 1
+assert "made at launch" in shown["pointed"] and "2^50" in shown["wrong"]
+assert "alive" in shown["at_peak"] and shown["at_peak"].startswith("launch ")
+' "$scratch/driven.json" "$scratch/wanted.json"
 else
     echo "no browser: the page itself was not opened"
 fi

@@ -1,0 +1,35 @@
+/* Appended to a copy of a report: moves its sliders, sorts, filters, points, presses keys, and writes what it then shows into the title. */
+addEventListener("error", event => { document.title = "error: " + event.message; });
+const frame = () => new Promise(done => setTimeout(done, 60));
+const wait = async (element, value, event) => { element.value = value; element.dispatchEvent(new Event(event)); await frame(); await frame(); };
+const shown = id => document.getElementById(id).textContent;
+const rows = id => [...document.querySelectorAll(`#${id} tbody tr`)];
+(async () => {
+  const said = {};
+  await wait(document.getElementById("slider0"), 0, "input");
+  said.least = shown("live_bytes");
+  await wait(document.getElementById("dim0"), 18, "change");
+  said.numbered = shown("live_bytes");
+  said.address = location.hash;
+  await wait(document.getElementById("budget"), 500, "input");
+  said.halved = shown("live_bytes");
+  said.given_up = rows("points-table").filter(row => row.className === "chosen").length;
+  await wait(document.getElementById("budget"), 1000, "input");
+  said.again = shown("live_bytes");
+  const [find, bytes] = [document.querySelector("#buffers-table input"), [...document.querySelectorAll("#buffers-table th button")].find(b => b.textContent === "bytes")];
+  said.largest = rows("buffers-table")[0].cells[2].textContent;
+  bytes.click();
+  said.smallest = rows("buffers-table")[0].cells[2].textContent;
+  await wait(find, "input_ids", "input");
+  said.found = rows("buffers-table").length;
+  const chart = document.getElementById("chart"), box = chart.getBoundingClientRect();
+  chart.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + box.width / 2, clientY: box.bottom - 40 }));
+  said.pointed = shown("cursor");
+  chart.dispatchEvent(new KeyboardEvent("keydown", { key: "Home" }));
+  said.at_peak = shown("cursor");
+  await wait(document.getElementById("program"), 1, "input");
+  said.evaluate = shown("live_bytes");
+  await wait(document.getElementById("dim0"), 1e15, "change");
+  said.wrong = shown("wrong");
+  if (!document.title.startsWith("error")) document.title = JSON.stringify(said);
+})();
