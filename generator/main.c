@@ -38,15 +38,27 @@ static Graph *import(Compilation *c, bool training)
     return g;
 }
 
-static void short_products(Compilation *c, Graph *g)
+/* What was found, and what was left and why, is told above the graph. */
+static void recognise(Compilation *c, Graph *g)
+{
+    Buf found = {.arena = c->arena};
+    pass_recognise(g, &found);
+    if (c->options->dump && !strcmp(c->options->dump, "recognise")) fputs(buf_text(&found), stdout);
+    after(c, g, "recognise");
+}
+
+static void prepare(Compilation *c, Graph *g)
 {
     pass_fold(g), pass_simplify(g);
+    recognise(c, g);
     pass_short_products(g, c->options), after(c, g, "short");
 }
 
 static void to_primitives(Compilation *c, Graph *g)
 {
-    pass_decompose(g), after(c, g, "decompose");
+    pass_decompose(g);
+    if (c->options->no_fuse) pass_decompose_attention(g);
+    after(c, g, "decompose");
     pass_fold(g), after(c, g, "fold");
     pass_simplify(g), after(c, g, "simplify");
 }
@@ -90,7 +102,7 @@ static Graph *training_program(Compilation *c, LossInfo *loss)
     Graph *g = import(c, true);
     g->name = "train";
     *loss = pass_loss(g, c->options, true), after(c, g, "loss");
-    short_products(c, g); /* what is folded now needs no gradient */
+    prepare(c, g); /* what is folded now needs no gradient */
     Value *unscaled = pass_scale_loss(g, c->options), **gradients = pass_gradient(g);
     g->outputs.at[0] = unscaled;
     pass_short_gradients(g, gradients);
@@ -106,7 +118,7 @@ static Graph *evaluation_program(Compilation *c)
     Graph *g = import(c, false);
     g->name = "evaluate";
     pass_loss(g, c->options, false), after(c, g, "loss");
-    short_products(c, g);
+    prepare(c, g);
     to_primitives(c, g);
     return g;
 }
@@ -115,7 +127,7 @@ static Graph *inference_program(Compilation *c)
 {
     Graph *g = import(c, false);
     g->name = "infer";
-    short_products(c, g);
+    prepare(c, g);
     to_primitives(c, g);
     return g;
 }

@@ -40,7 +40,7 @@ static const char help[] =
     "  -o DIR                       where the program goes; files of an earlier run are replaced\n"
     "  --no-fuse                    one kernel an operation\n"
     "  --no-report                  no DIR/report.html\n"
-    "  --dump PASS                  prints the program's IR after a pass: import, loss, short, gradient, optimizer, decompose, "
+    "  --dump PASS                  prints the program's IR after a pass: import, loss, recognise, short, gradient, optimizer, decompose, "
     "fold, simplify, stash;\n"
     "                               fuse: which operations share a kernel, and what lies in memory between kernels and why\n"
     "  --help, --version\n";
@@ -106,11 +106,11 @@ static int batch_norm_of(const char *text)
 
 static void check_dump(const char *pass)
 {
-    static const char *const passes[] = {"import",    "loss", "short",    "gradient", "optimizer",
-                                         "decompose", "fold", "simplify", "stash",    "fuse"};
+    static const char *const passes[] = {"import",    "loss", "recognise", "short", "gradient", "optimizer",
+                                         "decompose", "fold", "simplify",  "stash", "fuse"};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!strcmp(passes[i], pass)) return;
-    error_exit("--dump %s: no such pass; there are import, loss, short, gradient, optimizer, decompose, fold, simplify, stash, "
+    error_exit("--dump %s: no such pass; there are import, loss, recognise, short, gradient, optimizer, decompose, fold, simplify, stash, "
                "fuse",
                pass);
 }

@@ -527,7 +527,7 @@ static bool wraps_narrow(Dtype d) /* C computes it in int: only an assignment br
 Code element(Kernel *k, Value *v, const Index *index)
 {
     for (int i = 0; i < k->at_hand.n; i++) /* a sum over the row: the same for all its elements */
-        if (k->at_hand.at[i].value == v && !k->at_hand.at[i].in_memory) return (Code){k->at_hand.at[i].name, BINDS_ATOM, 1};
+        if (k->at_hand.at[i].value == v && !k->at_hand.at[i].in_memory) return (Code){k->at_hand.at[i].name, BINDS_ATOM, k->at_hand.at[i].level ? k->at_hand.at[i].level : 1};
     Buf buf = {.arena = k->arena};
     buf_put(&buf, index->flat ? "flat" : "");
     for (int i = 0; i < (index->flat ? 1 : index->rank); i++) buf_printf(&buf, "[%s]", affine_key(k, &index->at[i]));

@@ -17,6 +17,7 @@ typedef enum {
     GROUP_LOOP,      /* every result element is a function of operand elements at mapped indices: elementwise and index operations */
     GROUP_ROW,       /* reductions over the last axes and what surrounds them, a row at a time: softmax, norms, their gradients */
     GROUP_REDUCE, GROUP_CUMULATIVE, GROUP_SORT, GROUP_SCATTER, GROUP_LATE, GROUP_DOT, GROUP_CONV, GROUP_POOL,
+    GROUP_ATTENTION, /* attention or its gradient: blocks of queries and keys, with the index operations that lead to q, k and v */
     GROUP_VIEW,      /* reshape: no launch, the result lies where its operand lies */
     GROUP_REGION,    /* scan, while, branch: launches of its bodies inside a loop or a condition */
     GROUP_ASSIGN,    /* an assign whose value nobody else needs is written in place by the group that computes it; this kind copies */

@@ -119,8 +119,9 @@ typedef struct Kernel {
         const Value *value;
         const char *name; /* of the variable that holds it, or of the result from which it is read again */
         bool in_memory;
+        int level; /* of the block that it depends on; 0: of the row's */
     })
-    at_hand; /* what the group has computed already (rows) */
+    at_hand; /* what the group has computed already (rows, attention) */
     VEC(Fact) facts; /* of the conditions that are open */
     int kinds[MAX_AXES], n_axes;
     AxisPart parts[MAX_AXES];
@@ -250,6 +251,7 @@ void emit_late(Emission *e);
 void emit_dot(Emission *e);
 void emit_conv(Emission *e);
 void emit_pool(Emission *e);
+void emit_attention(Emission *e);
 void emit_copy(Emission *e, Value *to, Value *from);
 /* An operand that the group computes from others is first written to scratch memory or to `into`… see loop.c */
 void write_loop(Emission *e, Value *const *values, int n, const char *name);

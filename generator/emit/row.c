@@ -238,9 +238,9 @@ static void keep_at_hand(Kernel *k, RowPlan *p, int t)
     for (int i = 0; i < p->n; i++) {
         const Cell *c = &p->cell[i];
         if (c->reduced && c->loop <= t + 1)
-            vec_push(k->arena, &k->at_hand, ((__typeof__(*k->at_hand.at)){c->value, c->name, false}));
+            vec_push(k->arena, &k->at_hand, ((__typeof__(*k->at_hand.at)){c->value, c->name, false, 0}));
         else if (c->place && c->loop <= t && t < c->until)
-            vec_push(k->arena, &k->at_hand, ((__typeof__(*k->at_hand.at)){c->value, result_name(k, p, c->place), true}));
+            vec_push(k->arena, &k->at_hand, ((__typeof__(*k->at_hand.at)){c->value, result_name(k, p, c->place), true, 0}));
     }
 }
 

@@ -71,6 +71,15 @@ Expr *window_output(Graph *g, Expr *size, const Window *win, int axis, int64_t k
 
 Value *b_softmax(Graph *g, OpKind softmax_or_log, Value *a, int axis);
 
+/* attention: as ops.def says; the body is made as those of regions are, its first input of the type that attention_scores gives. */
+Op *b_attention(Graph *g, Graph *body, Value *q, Value *k, Value *v, Value *const *captures, int n);
+typedef struct { Value *q, *k, *v, *top, *scale, *delta; } AttentionParts; /* delta NULL: forward */
+Op *b_attention_gradient(Graph *g, Graph *body, Graph *derivative, Value *dy, const AttentionParts *parts, Value *const *captures, int n);
+AttentionParts attention_parts(const Op *op);
+enum { ATTENTION_CAPTURES = 3, ATTENTION_GRADIENT_CAPTURES = 7 }; /* operands before the captures */
+/* (batch.., shared.., m, n) of q (batch.., shared.., m, d) and k (batch.., n, d): q->rank expressions. */
+Expr **attention_scores(Graph *g, const Value *q, const Value *k);
+
 /* regions: the body is made with graph_new in the same arena and symbols; its inputs are FROM_PARAMETER, its outputs set. */
 Op *b_scan(Graph *g, Graph *body, Value *const *operands, int n, int carries, int slices, bool reverse, Expr *length);
 Op *b_while(Graph *g, Graph *body, Value *const *operands, int n, int carries);

@@ -208,6 +208,15 @@ static void clone_op(Graph *to, const Op *op, Value **map)
     }
 }
 
+Value **graph_inline(Graph *g, const Graph *body, Value *const *args)
+{
+    Value **map = NEW_ARRAY(g->arena, Value *, body->next_value + 1), **out = NEW_ARRAY(g->arena, Value *, body->outputs.n + 1);
+    for (int i = 0; i < body->inputs.n; i++) map[body->inputs.at[i]->id] = args[i];
+    for (int i = 0; i < body->ops.n; i++) clone_op(g, body->ops.at[i], map);
+    for (int i = 0; i < body->outputs.n; i++) out[i] = clone_of(map, body->outputs.at[i]);
+    return out;
+}
+
 Graph *graph_clone(Graph *g, const char *name, Value ***map_out)
 {
     Graph *copy = graph_new(g->arena, g->symbols, name);

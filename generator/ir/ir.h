@@ -40,7 +40,7 @@ typedef enum {
 #include "ir/ops.def"
     OPS_COUNT
 } OpKind;
-typedef enum { ELEMENTWISE, SOURCE, INDEX, REDUCE, CUMULATIVE, SORT, SCATTER, LATE, DOT, CONV, POOL, REGION, EFFECT, COMPOSITE } OpClass;
+typedef enum { ELEMENTWISE, SOURCE, INDEX, REDUCE, CUMULATIVE, SORT, SCATTER, LATE, DOT, CONV, POOL, ATTENTION, REGION, EFFECT, COMPOSITE } OpClass;
 
 #define ATTRIBUTES(A) /* key, kind */ \
     A(axis, INT) A(axes, INTS) A(last, INT) A(exclusive, INT) A(reverse, INT) A(largest, INT) A(sorted, INT) A(mode, TEXT) A(distribution, TEXT) A(seed, INT) \
@@ -83,7 +83,7 @@ struct Op {
     Value **in; int n_in;
     Value **out; int n_out;
     Attr *attrs; int n_attrs;
-    Graph *body[2];        /* REGION: scan and while have one, branch two */
+    Graph *body[2];        /* REGION: scan and while have one, branch two; ATTENTION: the score function, and for the gradient its derivative */
     const char *source;    /* name of the model's node it came from, for readers; never NULL ("" where there is none) */
     const char *role;      /* "" forward, "gradient", "optimizer", "loss": where in the step it belongs */
 };
@@ -172,6 +172,8 @@ void graph_sort(Graph *g);
 void graph_prune(Graph *g);
 /* Makes the lists of users anew, for a pass that wrote g->ops or operands itself.  Linear. */
 void graph_settle(Graph *g);
+/* Appends the operations of a body to g, with args in the place of its inputs; returns what its outputs became. */
+Value **graph_inline(Graph *g, const Graph *body, Value *const *args);
 Graph *graph_clone(Graph *g, const char *name, Value ***map); /* map[old id] = new value; Tensors shared; bodies cloned; map may be NULL */
 
 void graph_print(Buf *out, const Graph *g);             /* text form */

@@ -406,17 +406,17 @@ static void body(Text *t, Graph *g);
 
 static void bodies(Text *t, Op *op)
 {
-    bool branch = op->kind == OP_branch;
+    bool branch = op->kind == OP_branch, two = branch || op->kind == OP_attention_gradient;
     need(t, "{");
     end_of_line(t);
     op->body[0] = graph_new(t->arena, t->symbols, branch ? "then" : "body");
     body(t, op->body[0]);
     need(t, "}");
-    if (!branch) return;
+    if (!two) return;
     need(t, "else");
     need(t, "{");
     end_of_line(t);
-    op->body[1] = graph_new(t->arena, t->symbols, "else");
+    op->body[1] = graph_new(t->arena, t->symbols, branch ? "else" : "gradient");
     body(t, op->body[1]);
     need(t, "}");
 }
@@ -452,7 +452,7 @@ static void operation(Text *t, Reading *r, OpKind kind, const Types *types)
         blanks(t);
         if (isalpha((unsigned char)*t->at)) op->role = word(t, "a role");
     }
-    if (info->class == REGION) bodies(t, op);
+    if (info->class == REGION || info->class == ATTENTION) bodies(t, op);
     for (int i = 0; i < types->n; i++) {
         const Type *of = &types->at[i];
         number(t, r, op_result(r->g, op, i, of->dtype, of->shape.n, of->shape.at), of->id);

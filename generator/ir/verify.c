@@ -54,6 +54,12 @@ static void verify_operands(const Verify *v, const Op *op)
         if (!op->out[i] || op->out[i]->def != op || op->out[i]->result != i) verify_wrong(v, op, "result %d is not its own", i);
 }
 
+static int info_bodies(OpKind kind)
+{
+    OpClass class = op_info(kind)->class;
+    return class != REGION && class != ATTENTION ? 0 : kind == OP_branch || kind == OP_attention_gradient ? 2 : 1;
+}
+
 static void verify_attributes(const Verify *v, const Op *op)
 {
     const AttrKey *keys = op_info(op->kind)->attributes;
@@ -62,7 +68,7 @@ static void verify_attributes(const Verify *v, const Op *op)
         if (!op_attr(op, keys[n])) verify_wrong(v, op, "no attribute %s", attr_name(keys[n]));
     if (op->n_attrs != n) verify_wrong(v, op, "%d attributes, wanted %d", op->n_attrs, n);
     for (int b = 0; b < 2; b++) {
-        int bodies = op_info(op->kind)->class != REGION ? 0 : op->kind == OP_branch ? 2 : 1;
+        int bodies = info_bodies(op->kind);
         if ((op->body[b] != NULL) != (b < bodies)) verify_wrong(v, op, "%d bodies wanted", bodies);
     }
 }
@@ -180,6 +186,8 @@ static void verify_op(Verify *v, const Op *op)
         verify_elementwise(v, op);
     else if (class == REGION)
         verify_region(v, op);
+    else if (class == ATTENTION)
+        verify_attention(v, op);
     else
         verify_dtypes(v, op);
     if (class == EFFECT) verify_effect(v, op);

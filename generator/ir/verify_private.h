@@ -19,4 +19,5 @@ void verify_graph(const Graph *g, const char *after, bool in_body);
 void verify_same_shape(const Verify *v, const Op *op, const Value *a, const Value *b);
 void verify_shape(const Verify *v, const Op *op);  /* of all but regions */
 void verify_region(const Verify *v, const Op *op); /* types of operands, parameters, results; then the bodies */
+void verify_attention(const Verify *v, const Op *op); /* all of it */
 #endif

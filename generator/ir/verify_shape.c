@@ -257,6 +257,7 @@ void verify_shape(const Verify *v, const Op *op)
     case CONV: verify_conv(v, op); return;
     case POOL: verify_pool(v, op); return;
     case ELEMENTWISE:
+    case ATTENTION:
     case REGION:
     case EFFECT: return;
     }

@@ -10,6 +10,7 @@
  * - an elementwise or index operation joins the loop or reduction of its readers where each element would be computed once;
  * - a reduction over the last axes joins the group of its readers where they use it row by row, and the group becomes one that
  * works a row at a time; so do the operations between two such reductions, those on one number a row too;
+ * - attention reads its operands through transposes, slices and reshapes where strides can tell what those do;
  * - it may join and be stored as well (a stash; one of an optimizer's moments) where every reader outside comes after the whole
  * group. Each of those stands later in the graph than the group's last operation, so no path leads from the group back into it.
  * With no_fuse only constants, iota, dims and broadcasts are folded. */
@@ -41,6 +42,7 @@ static GroupKind kind_of(const Op *op)
     case DOT: return GROUP_DOT;
     case CONV: return GROUP_CONV;
     case POOL: return GROUP_POOL;
+    case ATTENTION: return GROUP_ATTENTION;
     case REGION: return GROUP_REGION;
     case EFFECT: return op->kind == OP_commit ? GROUP_COMMIT : op->kind == OP_finite ? GROUP_FINITE : GROUP_ASSIGN;
     case COMPOSITE: break;
@@ -244,6 +246,7 @@ static void choose(Fuse *f, Op *op)
         if (is_stored(f, op->out[0])) draft_new(f, op, GROUP_LOOP);
         return;
     }
+    if (fuse_only_viewed(f, op)) return;
     if (op->n_out == 1 && fuse_make_again(f, op)) {
         need_operands(f, op, false);
         return;
@@ -257,7 +260,10 @@ static void choose(Fuse *f, Op *op)
     if (!f->no_fuse && fuse_join_rows(f, op)) return;
     draft_new(f, op, kind);
     for (int i = 0; i < op->n_out; i++) f->stored[op->out[i]->id] = 1;
-    if (!fuse_folds(kind)) need_operands(f, op, true);
+    if (kind == GROUP_ATTENTION)
+        fuse_need_views(f, op);
+    else if (!fuse_folds(kind))
+        need_operands(f, op, true);
 }
 
 /* ---- from drafts to groups ---- */
@@ -295,6 +301,7 @@ static Group *group_of(Fuse *f, const Draft *d)
     group->kind = d->kind;
     group->row = d->row;
     group->kept = d->kept;
+    if (d->kind == GROUP_ATTENTION) fuse_collect_views(f, group, d->ops.at[0]);
     for (int i = 0; i < d->ops.n; i++) collect(f, group, d->ops.at[i]);
     sort_ops(f, &group->ops);
     for (int o = 0; o < group->ops.n; o++) {
@@ -315,7 +322,7 @@ static Group *group_of(Fuse *f, const Draft *d)
         vec_push(g->arena, &group->out, root->in[0]);
     }
     for (int b = 0; b < 2; b++)
-        if (root->body[b]) group->body[b] = pass_fuse(root->body[b], f->no_fuse);
+        if (root->body[b] && group->kind == GROUP_REGION) group->body[b] = pass_fuse(root->body[b], f->no_fuse);
     return group;
 }
 
@@ -410,6 +417,7 @@ static void prepare(Fuse *f)
     f->index_class = NEW_ARRAY(g->arena, int, ops);
     f->copied = NEW_ARRAY(g->arena, uint8_t, ops);
     f->seen = NEW_ARRAY(g->arena, uint8_t, ops);
+    f->viewed = NEW_ARRAY(g->arena, uint8_t, values);
     f->cheap = NEW_ARRAY(g->arena, uint8_t, values);
     f->stored = NEW_ARRAY(g->arena, uint8_t, values);
     f->refused = NEW_ARRAY(g->arena, uint8_t, values);

@@ -28,6 +28,7 @@ typedef struct {
     uint8_t *output;         /* by value id: an output of the graph */
     Draft **draft;           /* by op->id: the group of an operation that is not folded */
     int *index_class;        /* by op->id: within its group */
+    uint8_t *viewed;         /* by value id: attention reads it where its operand lies; VIEW_ALONE: nobody needs it elsewhere */
     uint8_t *copied;         /* by op->id of an assign: needs a copy */
     uint8_t *pure, *uniform; /* by value id: made of hypers, constants and dims; one number besides */
     int classes;
@@ -39,6 +40,12 @@ typedef struct {
 bool fuse_folds(GroupKind kind);                                    /* operations may be folded into groups of this kind */
 bool fuse_simple(OpKind kind);                                      /* costs about as much as an addition */
 bool fuse_in_place_use(const Fuse *f, const Op *u, const Value *v); /* an assign that writes v in place */
+
+/* ---- fuse_views.c ---- */
+/* Operands of attention that index operations make lie where those find them: marks roots as stored, what stands between as viewed. */
+void fuse_need_views(Fuse *f, const Op *attention);
+bool fuse_only_viewed(Fuse *f, const Op *op);                          /* nobody needs its result in memory */
+void fuse_collect_views(Fuse *f, Group *group, const Op *attention); /* adds the index operations to the group */
 
 /* ---- fuse_rows.c ---- */
 bool fuse_reduces_rows(const Fuse *f, const Op *op); /* over the last axes of floats: a block can do one row after another */

@@ -65,7 +65,7 @@ void backward_mark(Graph *g, int n_ops, bool *wanted)
         bool any = false;
         for (int i = 0; i < op->n_in; i++) any |= wanted[op->in[i]->id];
         if (!any || piecewise_constant(op->kind)) continue;
-        if (op->body[0]) {
+        if (op_info(op->kind)->class == REGION) {
             mark_region(op, wanted);
             continue;
         }

@@ -54,6 +54,10 @@ const char *pass_trainable(OnnxModel *model, const Options *options, Arena *aren
  *           (correct and counted are i64 (); correct only where the loss classifies).  A final Softmax or Sigmoid is moved into the loss. */
 LossInfo pass_loss(Graph *g, const Options *options, bool training);
 
+/* recognise Attention that an exporter wrote out, or an importer made, becomes one operation; report, which may be NULL, is told what was found, and
+ *           of what looked like it why it was left.  Needs: simplified graph.  Breaks: nothing. */
+void pass_recognise(Graph *g, Buf *report);
+
 /* gradient  Appends the backward pass; returns for each weight input its gradient (NULL where it does not train or is not reached), indexed as g->inputs.
  *           Composites use their own rules.  Needs: trainable, loss as outputs[0].  Breaks: nothing. */
 Value **pass_gradient(Graph *g);
@@ -69,8 +73,10 @@ void loss_scale_check(Graph *g, Value *const *gradients, int n);
  *           "gradient:NAME" so that the trainer can save them. */
 void pass_optimizer(Graph *g, Value *const *gradients, const Options *options);
 
-/* decompose Composites into primitives.  Needs: gradient. */
+/* decompose Composites into primitives, but for attention, which has kernels of its own.  Needs: gradient. */
 void pass_decompose(Graph *g);
+/* Attention into primitives too: for an unfused program. */
+void pass_decompose_attention(Graph *g);
 
 /* simplify  Common subexpressions, views of views, dead code.  Needs: decompose. */
 void pass_simplify(Graph *g);

@@ -122,7 +122,7 @@ static void shorten_graph(Graph *g, Dtype type, const bool *trained)
     Shorten s = {type, trained, g->next_value};
     const int n = g->ops.n;
     for (int o = 0; o < n; o++)
-        if (g->ops.at[o]->body[0]) shorten_bodies(g, g->ops.at[o], type, trained);
+        if (op_info(g->ops.at[o]->kind)->class == REGION) shorten_bodies(g, g->ops.at[o], type, trained);
     g->source = source, g->role = role;
     if (g->ops.n > n) graph_sort(g); /* casts before their loops */
     rewrite(g, shorten_product, &s, false);

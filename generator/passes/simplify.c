@@ -241,7 +241,7 @@ static bool merge_equal(Graph *g, Op *op, Value **by, void *context)
     (void)g;
     Seen *seen = context;
     OpClass class = op_info(op->kind)->class;
-    if (class == EFFECT || class == REGION || class == LATE) return false;
+    if (class == EFFECT || class == REGION || class == ATTENTION || class == LATE) return false;
     uint64_t hash = hash_op(op), at = hash & seen->mask;
     for (; seen->slot[at]; at = (at + 1) & seen->mask) {
         if (seen->hash[at] != hash || !same_op(seen->slot[at], op)) continue;

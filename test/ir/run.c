@@ -57,12 +57,18 @@ static void run_stash(Graph *g)
     pass_stash(g, NULL);
 }
 
+static void run_recognise(Graph *g)
+{
+    pass_recognise(g, NULL);
+}
+
 static const struct {
     const char *name;
     void (*pass)(Graph *);
 } passes[] = {
     {"gradient", run_gradient},  {"decompose", pass_decompose}, {"fold", pass_fold},
     {"simplify", pass_simplify}, {"fp64", run_double},          {"stash", run_stash},
+    {"recognise", run_recognise}, {"decompose_attention", pass_decompose_attention},
     {"bf16", run_bf16},          {"fp16", run_fp16},
 };
 

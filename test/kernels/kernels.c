@@ -7,6 +7,8 @@
  *     # range x -3 3                what input x is filled with (default -2..2; integers -4..4, bool 0..1)
  *     # nan x                       every seventh element of x is NaN
  *     # tolerance 1e-4              relative to the largest element (default 2e-5)
+ *     # train yes                    the graph's first output is a loss: attention is recognised, and gradients of weights, and of
+ *                                   what else is called so, become outputs; the interpreter has them of the graph as it stands
  * Every case runs fused and unfused. */
 #include "emit/emit.h"
 #include "ir/build.h"
@@ -77,6 +79,47 @@ static Array fill_input(Case *c, const Value *v)
         a.at[i] = element_read(v->dtype, &rounded, 0);
     }
     return a;
+}
+
+/* ---- training ---- */
+static void add_gradients(Graph *g)
+{
+    Value **gradients = pass_gradient(g);
+    const int n = g->outputs.n;
+    const char **names = NEW_ARRAY(g->arena, const char *, n + g->inputs.n + 1);
+    for (int i = 0; i < n; i++) names[i] = g->output_names[i];
+    for (int i = 0; i < g->inputs.n; i++) {
+        if (!gradients[i]) continue;
+        names[g->outputs.n] = arena_text(g->arena, "gradient:%s", g->inputs.at[i]->name);
+        vec_push(g->arena, &g->outputs, gradients[i]);
+    }
+    g->output_names = names;
+    graph_prune(g);
+}
+
+/* What the graph that runs must agree with. */
+static Graph *plain(Case *c, bool fused)
+{
+    Graph *reference = graph_clone(c->g, c->g->name, NULL);
+    pass_decompose_attention(reference);
+    if (!fused) pass_decompose_attention(c->g);
+    return reference;
+}
+
+static Graph *trained(Case *c, bool fused)
+{
+    Graph *reference = graph_clone(c->g, c->g->name, NULL);
+    add_gradients(reference);
+    pass_recognise(c->g, NULL);
+    int found = 0;
+    for (int o = 0; o < c->g->ops.n; o++) found += c->g->ops.at[o]->kind == OP_attention;
+    if (!found) error_exit("%s: no attention was recognised", c->name);
+    add_gradients(c->g);
+    pass_decompose(c->g);
+    if (!fused) pass_decompose_attention(c->g);
+    pass_fold(c->g), pass_simplify(c->g);
+    graph_verify(c->g, c->name);
+    return reference;
 }
 
 /* ---- running a graph as text ---- */
@@ -154,6 +197,8 @@ static void write_array(Case *c, const Array *a)
 /* One run at given dims, fused or not; writes inputs, then outputs and assigned inputs as they should be. */
 static void put_run(Case *c, Kernels *kernels, const char *dims, bool fused, int id)
 {
+    const char *start = c->text;
+    const Graph *reference = setting(c, "train", &start) ? trained(c, fused) : plain(c, fused);
     Graph *g = c->g;
     c->dims = dims_from_text(c->arena, c->symbols, dims);
     c->pointer = NEW_ARRAY(c->arena, const char *, g->next_value);
@@ -167,7 +212,7 @@ static void put_run(Case *c, Kernels *kernels, const char *dims, bool fused, int
         make_pointer(c, v);
         buf_printf(c->out, "    fill(data, %s, %s);\n", c->pointer[v->id], number(c, value_count(g, v)));
     }
-    interpret(c->arena, g, c->dims, inputs, outputs);
+    interpret(c->arena, reference, c->dims, inputs, outputs);
     Groups *groups = pass_fuse(g, !fused);
     for (int i = 0; i < groups->list.n; i++) put_group(c, kernels, groups->list.at[i]);
     for (int i = 0; i < g->outputs.n; i++) {
@@ -224,7 +269,7 @@ int main(int argc, char **argv)
         }
     }
     fprintf(source,
-            "#include \"device/device.h\"\n#include \"device/conv.h\"\n#include \"device/pool.h\"\n#include \"harness.h\"\n\n%s%sint main(int argc, char "
+            "#include \"device/device.h\"\n#include \"device/conv.h\"\n#include \"device/pool.h\"\n#include \"device/attention.h\"\n#include \"harness.h\"\n\n%s%sint main(int argc, char "
             "**argv)\n{\n",
             kernels_text(kernels), buf_text(&runs));
     fprintf(source,

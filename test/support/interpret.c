@@ -181,6 +181,7 @@ static void run_op(Run *run, const Op *op)
     case CONV: run_conv(run, op, in, out); break;
     case POOL: run_pool(run, op, in, out); break;
     case REGION: run_region(run, op, in, out); break;
+    case ATTENTION: bug("attention is interpreted as what it decomposes into");
     case EFFECT: break;
     case COMPOSITE: run_softmax(run, op, in, out); break;
     }

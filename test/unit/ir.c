@@ -433,12 +433,36 @@ static void add_regions_and_effects(World *w)
     b_assign(g, weight, moment);
 }
 
+/* Queries of 3 groups share keys; scores are scaled by a capture. */
+static void add_attention(World *w)
+{
+    Graph *g = w->g, *body = graph_new(w->arena, w->s, "body"), *derivative = graph_new(w->arena, w->s, "gradient");
+    Value *q = input(w, "q", DTYPE_f32, "batch, 3, seq, 8"), *k = input(w, "keys", DTYPE_f32, "batch, 5, 8"),
+          *v = input(w, "values", DTYPE_f32, "batch, 5, 4"), *captured = input(w, "factor", DTYPE_f32, "");
+    Expr **shape = attention_scores(g, q, k);
+    for (int i = 0; i < 2; i++) {
+        Graph *of = i ? derivative : body;
+        graph_input(of, "scores", DTYPE_f32, 4, shape, FROM_PARAMETER);
+        if (i) graph_input(of, "gradient", DTYPE_f32, 4, shape, FROM_PARAMETER);
+        Value *factor = graph_input(of, "factor", DTYPE_f32, 0, NULL, FROM_PARAMETER);
+        vec_push(w->arena, &of->outputs, b_mul(of, of->inputs.at[i], factor));
+    }
+    Op *op = b_attention(g, body, q, k, v, &captured, 1);
+    assert_shape(w, op->out[0], "batch, 3, seq, 4");
+    assert_shape(w, op->out[1], "batch, 3, seq");
+    AttentionParts parts = attention_parts(op);
+    parts.delta = op->out[2];
+    Op *back = b_attention_gradient(g, graph_clone(body, "body", NULL), derivative, op->out[0], &parts, &captured, 1);
+    assert_shape(w, back->out[2], "batch, 5, 4");
+}
+
 static World world_of_everything(void)
 {
     World w = world();
     add_elementwise(&w);
     add_sources_and_index(&w);
     add_the_rest(&w);
+    add_attention(&w);
     add_regions_and_effects(&w);
     w.g->output_names = NEW_ARRAY(w.arena, const char *, 1);
     w.g->output_names[0] = "loss";
