@@ -34,6 +34,14 @@ static const char *dtype_enum(Arena *arena, Dtype d)
     return upper(arena, dtype_name(d));
 }
 
+/* Of a buffer's elements, by their type in C; RAW: scratch, whatever its kernel puts there. */
+static const char *element_enum(Arena *arena, const char *type)
+{
+    for (int d = 0; d < DTYPES_COUNT; d++)
+        if (strcmp(dtype_c((Dtype)d), type) == 0) return dtype_enum(arena, (Dtype)d);
+    return "RAW";
+}
+
 /* What stands between /x and x/ on one line. */
 static const char *remark(Arena *arena, const char *text)
 {
@@ -315,19 +323,19 @@ static void lives_table(Tables *t, const Program *p)
     const Layout *l = t->l;
     const char *family = upper(l->arena, p->name);
     buf_printf(&t->out,
-               "/* Buffers of %s: bytes, first and last launch that touches them, where they come from. */\n#define %s_LIVES(B)",
+               "/* Buffers of %s: elements, bytes, first and last launch that touches them, where they come from. */\n#define %s_LIVES(B)",
                p->name, family);
     for (int i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.at[i];
-        buf_printf(&t->out, " \\\n    B(%s, %s, %d, %d, %s)", upper(l->arena, b->c), expr_c(l, b->bytes, "d->"), b->first, b->last,
-                   c_string(l->arena, b->source));
+        buf_printf(&t->out, " \\\n    B(%s, %s, %s, %d, %d, %s)", upper(l->arena, b->c), element_enum(l->arena, b->type),
+                   expr_c(l, b->bytes, "d->"), b->first, b->last, c_string(l->arena, b->source));
     }
     buf_printf(&t->out,
-               "\n\n#define B(buffer, bytes, first, last, source) [%s_##buffer] = {first, last, #buffer, source},\n"
+               "\n\n#define B(buffer, dtype, bytes, first, last, source) [%s_##buffer] = {first, last, #buffer, source, dtype},\n"
                "static const Life %s_lives[] = {%s_LIVES(B)[%s_BUFFERS] = {0}};\n#undef B\n"
                "static void %s_bytes(const int64_t *dims, int64_t *out)\n{\n    const Dims *d = (const Dims *)dims;\n    (void)d, "
                "(void)out;\n"
-               "#define B(buffer, bytes, first, last, source) out[%s_##buffer] = bytes;\n    %s_LIVES(B)\n#undef B\n}\n",
+               "#define B(buffer, dtype, bytes, first, last, source) out[%s_##buffer] = bytes;\n    %s_LIVES(B)\n#undef B\n}\n",
                family, p->name, family, family, p->name, family, family);
 }
 
@@ -462,7 +470,9 @@ static void program_table(Tables *t, const Program *p)
     const char *n = p->name;
     bool points = p->points.n > 0;
     lives_table(t, p);
-    if (points) units_table(t, p), points_table(t, p), library_table(t, p);
+    bool units = strcmp(n, "train") == 0;
+    if (units) units_table(t, p);
+    if (points) points_table(t, p), library_table(t, p);
     traffic_function(t, p);
     outputs_table(t, p);
     buf_printf(&t->out, "static const int %s_input_buffer[] = {", n);
@@ -481,14 +491,16 @@ static void program_table(Tables *t, const Program *p)
         "    .n_inputs = INPUTS,\n    .input_buffer = %s_input_buffer,\n    .n_outputs = %d,\n    .outputs = %s_outputs,\n"
         "    .output_buffer = %s_output_buffer,\n    .n_launches = %d,\n    .traffic = %s_traffic,\n    .run = %s_step,\n",
         n, n, upper(l->arena, n), n, n, n, p->outputs.n, n, n, p->positions, n, n);
+    if (units)
+        buf_printf(&t->out,
+                   "    .n_units = %d,\n    .n_recipes = %d,\n    .units = %s_units,\n    .touches = %s_touches,\n    .costs = %s_costs,\n",
+                   p->units.n, p->recipes.n, n, n, n);
     if (points)
         buf_printf(&t->out,
-                   "    .n_units = %d,\n    .n_recipes = %d,\n    .units = %s_units,\n    .touches = %s_touches,\n   "
-                   " .costs = "
-                   "%s_costs,\n    .n_points = sizeof %s_points / sizeof *%s_points,\n    .points = %s_points,\n    .point_costs = "
+                   "    .n_points = sizeof %s_points / sizeof *%s_points,\n    .points = %s_points,\n    .point_costs = "
                    "%s_point_costs,\n    .replay = %s_replay,\n"
                    "    .library = %s_library,\n    .n_library = %d,\n",
-                   p->units.n, p->recipes.n, n, n, n, n, n, n, n, n, n, p->library.n);
+                   n, n, n, n, n, n, p->library.n);
     buf_put(&t->out, "};\n\n");
 }
 

@@ -9,6 +9,9 @@ typedef struct GuardRow {
     const char *c;       /* condition in C, over d and a */
     const char *formula; /* for readers */
     const char *source, *relies;
+    Expr *late; /* AT_LATE_DIM: what is at least 0, or equals it */
+    bool equal;
+    const char *counted; /* the node whose results are counted, and must be `late` */
 } GuardRow;
 typedef struct Guards {
     VEC(GuardRow) list;

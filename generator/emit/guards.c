@@ -100,7 +100,7 @@ static void watch_shape(Watch *w, int i)
     const char *c = l->inputs.at[i].c, *in = arena_text(arena, "a->input[INPUT_%s]", upper(arena, c));
     add(w, arena_text(arena, "%s_rank", c),
         (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE", arena_text(arena, "%s.rank == %d", in, v->rank),
-                   arena_text(arena, "%s.rank == %d", v->name, v->rank), v->name, "every kernel that reads it"});
+                   arena_text(arena, "%s.rank == %d", v->name, v->rank), v->name, "every kernel that reads it", NULL, false, NULL});
     for (int k = 0; k < v->rank; k++) {
         bool read_here = false;
         for (int b = 0; b < w->bindings->list.n; b++)
@@ -110,7 +110,7 @@ static void watch_shape(Watch *w, int i)
             (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE",
                        arena_text(arena, "%s.dims[%d] == %s", in, k, expr_c(l, v->shape[k], "d->")),
                        arena_text(arena, "%s.shape[%d] == %s", v->name, k, expr_text(arena, v->shape[k])), v->name,
-                       "shapes that the model makes of it"});
+                       "shapes that the model makes of it", NULL, false, NULL});
     }
 }
 
@@ -132,17 +132,17 @@ static void watch_range(Watch *w, int d)
     if (f.low > 0 || f.high < EXPR_UNBOUNDED)
         add(w, arena_text(arena, "%s_possible", c),
             (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE", range_c(arena, member, f.low, f.high), range_c(arena, name, f.low, f.high),
-                       "what the model itself allows", "sizes of its tables and windows"});
+                       "what the model itself allows", "sizes of its tables and windows", NULL, false, NULL});
     if (f.declared)
         add(w, arena_text(arena, "%s_range", c),
             (GuardRow){NULL, "ON_ARRIVAL", "PLAN_AGAIN", range_c(arena, member, f.expected_low, f.expected_high),
                        range_c(arena, name, f.expected_low, f.expected_high), arena_text(arena, "--dim %s", name),
-                       "plans made beforehand"});
+                       "plans made beforehand", NULL, false, NULL});
     if (f.divisor > 1)
         add(w, arena_text(arena, "%s_divisible", c),
             (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE", arena_text(arena, "%s %% %lld == 0", member, (long long)f.divisor),
                        arena_text(arena, "%s %% %lld == 0", name, (long long)f.divisor), "what the model itself allows",
-                       "shapes that the model makes of it"});
+                       "shapes that the model makes of it", NULL, false, NULL});
 }
 
 static void watch_not_negative(Watch *w, Expr *e, const char *name, const Op *op, const char *relies)
@@ -155,7 +155,8 @@ static void watch_not_negative(Watch *w, Expr *e, const char *name, const Op *op
     map_set(w->seen, text, w);
     add(w, name,
         (GuardRow){NULL, expr_has_late(e) ? "AT_LATE_DIM" : "ON_ARRIVAL", "SET_ASIDE",
-                   arena_text(arena, "%s >= 0", expr_c(l, e, "d->")), arena_text(arena, "%s >= 0", text), op->source, relies});
+                   arena_text(arena, "%s >= 0", expr_c(l, e, "d->")), arena_text(arena, "%s >= 0", text), op->source, relies,
+                   expr_has_late(e) ? e : NULL, false, NULL});
 }
 
 /* Where a slice may end beyond its operand. */
@@ -203,7 +204,7 @@ static void watch_equal(Watch *w)
         add(w, "sizes_equal",
             (GuardRow){NULL, expr_has_late(zero) ? "AT_LATE_DIM" : "ON_ARRIVAL", "SET_ASIDE",
                        arena_text(arena, "%s == 0", expr_c(l, zero, "d->")), arena_text(arena, "%s == 0", text), "the model",
-                       "operations whose operands have one size"});
+                       "operations whose operands have one size", expr_has_late(zero) ? zero : NULL, true, NULL});
     }
 }
 
@@ -264,7 +265,22 @@ static void watch_index(Watch *w, const Op *op)
                             : arena_text(arena, "%s.lowest >= 0 && %s.highest < %s", in, in, n),
                    from_end ? arena_text(arena, "-%s <= %s < %s", grouped(arena, text), v->name, text)
                             : arena_text(arena, "0 <= %s < %s", v->name, text),
-                   op->source, "rows of the table that it picks"});
+                   op->source, "rows of the table that it picks", NULL, false, NULL});
+}
+
+/* What an operation finds may have to be as many as something else has: then no late dim stands for it. */
+static void watch_count(Watch *w, const Op *op)
+{
+    const Layout *l = w->l;
+    Expr *size = op->out[0]->shape[op->out[0]->rank - 1];
+    if (expr_is_symbol(size) && symbol_facts(l->symbols, size).late) return;
+    const char *text = expr_text(l->arena, size), *key = arena_text(l->arena, "count %s %s", op->source, text);
+    if (map_has(w->seen, key)) return;
+    map_set(w->seen, key, w);
+    add(w, "found_as_many",
+        (GuardRow){NULL, "AT_LATE_DIM", "SET_ASIDE", "true /* judged in the step: the number is no dim */",
+                   arena_text(l->arena, "what %s finds is %s", op->source, text), op->source, "operations whose operands have one size", size,
+                   true, op->source});
 }
 
 static void watch_graph(Watch *w, const Graph *g)
@@ -275,6 +291,7 @@ static void watch_graph(Watch *w, const Graph *g)
             for (int k = 0; k < op->out[i]->rank; k++)
                 watch_not_negative(w, op->out[i]->shape[k], "size_not_negative", op, "the size of its result");
         if (op->kind == OP_slice) watch_slice(w, op);
+        if (op->kind == OP_nonzero || op->kind == OP_unique) watch_count(w, op);
         if (op->kind == OP_gather) {
             watch_index(w, op);
             watch_positions(w, op);
@@ -312,10 +329,10 @@ static void watch_target(Watch *w)
                 loss->has_ignore ? arena_text(arena, "0 <= %s < %s, or %s == %lld", name, expr_text(arena, classes), name,
                                               (long long)loss->ignore_index)
                                  : arena_text(arena, "0 <= %s < %s", name, expr_text(arena, classes)),
-                loss->text, "the loss"});
+                loss->text, "the loss", NULL, false, NULL});
     add(w, "some_target",
         (GuardRow){NULL, "ON_CONTENT", "SET_ASIDE", arena_text(arena, "%s.counted > 0", in),
-                   arena_text(arena, "%s holds a label that counts", name), loss->text, "the mean of the loss"});
+                   arena_text(arena, "%s holds a label that counts", name), loss->text, "the mean of the loss", NULL, false, NULL});
 }
 
 static void watch_floats(Watch *w, int i)
@@ -326,7 +343,7 @@ static void watch_floats(Watch *w, int i)
     add(w, arena_text(l->arena, "%s_finite", l->inputs.at[i].c),
         (GuardRow){NULL, "ON_CONTENT", "SET_ASIDE",
                    arena_text(l->arena, "!a->input[INPUT_%s].not_finite", upper(l->arena, l->inputs.at[i].c)),
-                   arena_text(l->arena, "%s is finite", v->name), v->name, "every sum over it"});
+                   arena_text(l->arena, "%s is finite", v->name), v->name, "every sum over it", NULL, false, NULL});
 }
 
 Guards guards_make(const Project *project, const Layout *layout, const Bindings *bindings, Program *const *programs, int n)
@@ -342,7 +359,7 @@ Guards guards_make(const Project *project, const Layout *layout, const Bindings 
         watch_target(&w);
         add(&w, "finite_loss",
             (GuardRow){NULL, "AT_COMMIT", "SET_ASIDE", "a->loss_is_finite", "the loss is finite",
-                       project->loss.text ? project->loss.text : "the loss", "every update"});
+                       project->loss.text ? project->loss.text : "the loss", "every update", NULL, false, NULL});
     }
     return w.guards;
 }

@@ -2,6 +2,13 @@
  * result. */
 #include "emit/kernel.h"
 
+/* Room for what is found, where that is less than what there may be: the model needs it to be another size, and the step will end. */
+static const char *room(Kernel *k, const Op *op)
+{
+    Expr *size = op->out[0]->shape[op->out[0]->rank - 1];
+    return expr_is_symbol(size) && symbol_facts(k->symbols, size).late ? NULL : size_bare(k, size);
+}
+
 /* ---- nonzero ---- */
 static void nonzero_body(Kernel *k, void *context)
 {
@@ -19,7 +26,8 @@ static void nonzero_body(Kernel *k, void *context)
     line(k, "found += %s%s;", wrapped(k, c, BINDS_SUM), x->dtype == DTYPE_bool ? " ? 1 : 0" : zero);
     block_close(k);
     line(k, "int64_t all, to = block_before(found, &all);");
-    block_open(k, "for (int64_t i = first; i < last; i++)");
+    const char *most = room(k, op);
+    block_open(k, "for (int64_t i = first; i < last%s; i++)", most ? text_of(k, " && all <= %s", most) : "");
     at.at[0] = affine_var(k, loop_var(k, "i", n));
     c = element(k, x, &at);
     line(k, "if (!(%s%s)) continue;", wrapped(k, c, BINDS_SUM), zero);
@@ -44,6 +52,7 @@ static void unique_body(Kernel *k, void *context)
     const char *same = param_other(k, ARG_SCRATCH, "same", "int64_t *", expr_int(k->symbols, 0));
     const char *n = size_bare(k, expr_canonical(k->symbols, x->shape[0]));
     const bool sorted = op_int(op, ATTR_sorted);
+    const char *most = room(k, op);
     block_open(k, "FOR_ROWS (only, 1)");
     block_open(k, "for (int64_t i = threadIdx.x; i < %s; i += blockDim.x)", n);
     line(k, "int64_t j = 0;");
@@ -57,7 +66,9 @@ static void unique_body(Kernel *k, void *context)
     line(k, "int64_t to = 0, equal = 0;");
     line(k, "for (int64_t j = 0; j < %s; j++) {\nto += %s[j] == j && %s;\nequal += %s[j] == i;\n}", n, same,
          sorted ? text_of(k, "%s[j] < %s[i]", a, a) : "j < i", same);
-    line(k, "%s[to] = %s[i];\n%s[to] = i;\n%s[to] = equal;\n%s[i] = to;\nfound++;", values, a, first, counts, inverse);
+    line(k, "%s[i] = to;\nfound++;", inverse);
+    if (most) line(k, "if (to >= %s) continue;", most);
+    line(k, "%s[to] = %s[i];\n%s[to] = i;\n%s[to] = equal;", values, a, first, counts);
     block_close(k);
     line(k, "__syncthreads();");
     line(k, "for (int64_t i = threadIdx.x; i < %s; i += blockDim.x)\n\tif (%s[i] != i) %s[i] = %s[%s[i]];", n, same, inverse,

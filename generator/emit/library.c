@@ -11,7 +11,7 @@ static Program program_of(Arena *arena, const LibraryInput *in)
     Point *points = NEW_ARRAY(arena, Point, in->n_points + 1);
     for (int u = 0; u < in->n_units + in->n_recipes; u++)
         units[u] = (Unit){in->units[u].first, in->units[u].last, in->units[u].again, "", in->units[u].of};
-    for (int b = 0; b < in->n_buffers; b++) lives[b] = (Life){in->lives[b].first, in->lives[b].last, "", ""};
+    for (int b = 0; b < in->n_buffers; b++) lives[b] = (Life){in->lives[b].first, in->lives[b].last, "", "", RAW};
     for (int k = 0; k < in->n_points; k++) points[k] = (Point){in->points[k].buffer, in->points[k].gone, in->points[k].back, ""};
     return (Program){.n_buffers = in->n_buffers,
                      .lives = lives,

@@ -274,7 +274,8 @@ static void add_late(Maker *m, Items *items, const Group *group, const Launch *l
         *read = true;
         for (int k = 0; k < op->out[0]->rank; k++) {
             Expr *dim = op->out[0]->shape[k];
-            if (!expr_is_symbol(dim) || !symbol_facts(m->l->symbols, dim).late) continue;
+            const bool late = expr_is_symbol(dim) && symbol_facts(m->l->symbols, dim).late;
+            if (!late && k + 1 < op->out[0]->rank) continue; /* the last axis is counted, even where the model needs it to be a given size */
             Item *item = item_new(m, items, ITEM_LATE, op);
             item->late = dim;
             item->place = program_place(m->p, count);

@@ -75,7 +75,7 @@ struct Item {
     const char *type;        /* of an element there */
     int weight;              /* SAVE */
     Expr *bytes;             /* SAVE */
-    Expr *late;              /* LATE: the symbol learnt */
+    Expr *late;              /* LATE: the symbol learnt, or the size that must have been found */
     Expr *length;            /* LOOP: iterations */
     const char *counter;     /* LOOP, WHILE: C name */
     bool reverse;

@@ -14,6 +14,8 @@ typedef struct {
     Buf body;          /* of the function, behind its declarations */
     const char *section;
     bool committed, has_commit, checks, checked, replays; /* checks: gradients are found finite before anything is assigned */
+    const Guards *guards; /* of all programs */
+    bool *known;          /* late dims, as the text reads them; by dim */
 } Writer;
 
 void comment_put(Buf *out, const char *text)
@@ -179,6 +181,47 @@ static void branch_text(Writer *w, const Item *item, int depth)
     buf_put(&w->body, "}\n");
 }
 
+/* Where the model needs what was found to be of a given size. */
+static void count_text(Writer *w, const Item *item, int depth)
+{
+    for (int i = 0; i < w->guards->list.n; i++) {
+        const GuardRow *guard = &w->guards->list.at[i];
+        if (!guard->counted || strcmp(guard->counted, item->source) != 0 || guard->late != item->late) continue;
+        indent(w, depth);
+        buf_printf(&w->body, "if (!holds(s, read_count(s, %s) == %s, \"%s\")) return s->error; /* %s */\n", item->place->pointer,
+                   expr_c(w->l, item->late, ""), guard->name, commented(w->l, guard->formula));
+    }
+}
+
+/* Guards over late dims of which this was the last to become known. */
+static void late_text(Writer *w, const Item *item, int depth)
+{
+    const Layout *l = w->l;
+    if (!expr_is_symbol(item->late) || !symbol_facts(l->symbols, item->late).late) {
+        count_text(w, item, depth);
+        return;
+    }
+    const int now = l->dim_of[symbol_index(item->late)];
+    indent(w, depth);
+    buf_printf(&w->body, "%s = late->%s = read_count(s, %s);\n", l->dims.at[now].c, l->dims.at[now].c, item->place->pointer);
+    w->known[now] = true;
+    for (int i = 0; i < w->guards->list.n; i++) {
+        const GuardRow *guard = &w->guards->list.at[i];
+        Expr *symbols[64];
+        int n = guard->late && !guard->counted ? expr_symbols(l->symbols, guard->late, symbols, 64) : 0;
+        bool due = false, all = n <= 64;
+        for (int k = 0; k < n && all; k++) {
+            const int dim = l->dim_of[symbol_index(symbols[k])];
+            due = due || dim == now;
+            all = dim >= 0 && (w->known[dim] || !symbol_facts(l->symbols, symbols[k]).late);
+        }
+        if (!due || !all) continue;
+        indent(w, depth);
+        buf_printf(&w->body, "if (!holds(s, %s %s 0, \"%s\")) return s->error; /* %s */\n", expr_c(l, guard->late, ""),
+                   guard->equal ? "==" : ">=", guard->name, commented(l, guard->source));
+    }
+}
+
 static void item_text(Writer *w, const Item *item, int depth)
 {
     const Layout *l = w->l;
@@ -199,12 +242,7 @@ static void item_text(Writer *w, const Item *item, int depth)
         buf_printf(&w->body, "save_gradient(s, WEIGHT_%s, %s, %s);\n", upper(l->arena, l->weights.at[item->weight].c),
                    item->place->pointer, expr_c(l, item->bytes, ""));
         return;
-    case ITEM_LATE: {
-        const char *dim = l->dims.at[l->dim_of[symbol_index(item->late)]].c;
-        indent(w, depth);
-        buf_printf(&w->body, "%s = late->%s = read_count(s, %s);\n", dim, dim, item->place->pointer);
-        return;
-    }
+    case ITEM_LATE: late_text(w, item, depth); return;
     case ITEM_LOOP: loop_text(w, item, depth); return;
     case ITEM_WHILE: while_text(w, item, depth); return;
     case ITEM_BRANCH: branch_text(w, item, depth); return;
@@ -260,15 +298,32 @@ static void evict_text(Writer *w, const PointsOf *gone, int unit)
     }
 }
 
+/* Puts "unit(s, 12);" before the text that begins at `start`, within its first line. */
+static void number_unit(Writer *w, size_t start, int unit)
+{
+    enum { WIDTH = 14 };
+    const size_t indent_by = 4, length = w->body.length - start - indent_by;
+    const char *text = arena_copy(w->l->arena, w->body.text + start + indent_by, length);
+    const int code = (int)strcspn(text, "\n"), comment = (int)(strstr(text, " /* ") ? strstr(text, " /* ") - text : code);
+    int bare = comment; /* the comment stays in its column where there is room */
+    while (comment < code && comment - bare < WIDTH && text[bare - 1] == ' ') bare--;
+    w->body.length = start + indent_by;
+    buf_printf(&w->body, "%-*s%.*s%s", WIDTH, arena_text(w->l->arena, "unit(s, %d);", unit), bare, text, text + comment);
+}
+
 /* The step's own items, with what happens between its units. */
 static void units_text(Writer *w)
 {
     const Program *p = w->p;
     const PointsOf back = points_by_unit(w, true), gone = points_by_unit(w, false);
+    const bool trains = strcmp(p->name, "train") == 0;
     for (int i = 0, u = 0; i < p->items.n; i++) {
         if (p->items.at[i]->kind != ITEM_SAVE) section(w, p->items.at[i]);
-        if (u < p->units.n && p->units.at[u].first_item == i) regenerate_text(w, &back, u);
+        const size_t start = w->body.length;
+        const bool first = u < p->units.n && p->units.at[u].first_item == i;
+        if (first) regenerate_text(w, &back, u);
         item_text(w, p->items.at[i], 1);
+        if (first && trains) number_unit(w, start, u);
         if (u < p->units.n && p->units.at[u].last_item == i) evict_text(w, &gone, u++);
     }
 }
@@ -464,10 +519,12 @@ static void replays_text(Buf *out, const Layout *layout, const Program *p, const
     buf_put(out, "    }\n}\n\n");
 }
 
-void step_text(Buf *out, const Layout *layout, const Program *p)
+void step_text(Buf *out, const Layout *layout, const Program *p, const Guards *guards)
 {
     const Map *memory = memory_of(layout, p);
     Writer w = {.l = layout, .p = p, .memory = memory, .body = {.arena = layout->arena}, .has_commit = holds(&p->items, ITEM_COMMIT), .checks = holds(&p->items, ITEM_FINITE)};
+    w.guards = guards;
+    w.known = NEW_ARRAY(layout->arena, bool, layout->dims.n + 1);
     units_text(&w);
     replays_text(out, layout, p, memory);
     const char *body = buf_text(&w.body);
@@ -559,9 +616,11 @@ const char *model_cu(const Project *project, const Layout *layout, Program *cons
     Buf out = {.arena = layout->arena};
     head(&out, project, layout, programs, n);
     Buf steps = {.arena = layout->arena};
+    const Bindings bindings = bindings_make(layout);
+    const Guards guards = guards_make(project, layout, &bindings, programs, n);
     for (int i = 0; i < n; i++) {
         buf_put(&steps, "\n");
-        step_text(&steps, layout, programs[i]);
+        step_text(&steps, layout, programs[i], &guards);
     }
     buf_put(&out, "#include \"model.h\"\n#include \"runtime/device/device.h\"\n");
     if (calls(buf_text(&steps), "dot")) buf_put(&out, "#include \"runtime/device/blas.h\"\n");

@@ -1,9 +1,9 @@
 /* Text of model.cu. */
 #ifndef STEP_H
 #define STEP_H
-#include "emit/program.h"
+#include "emit/controller.h"
 
 void comment_put(Buf *out, const char *text);                     /* what may stand inside a comment: no end of it, one line */
-void step_text(Buf *out, const Layout *layout, const Program *p); /* one function, NAME_step */
+void step_text(Buf *out, const Layout *layout, const Program *p, const Guards *guards); /* one function, NAME_step */
 const char *model_cu(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels);
 #endif

@@ -60,7 +60,9 @@ typedef struct {
 } Guard;
 
 /* ---- programs ---- */
-typedef struct { int first, last; const char *name, *source; } Life;  /* positions in the step's list of launches, both included; buffers of a loop span the loop */
+enum { RAW = -1 };                                     /* instead of a Dtype: bytes, whatever their kernel puts there */
+/* Positions in the step's list of launches, both included; buffers of a loop span the loop.  dtype: of its elements, or RAW. */
+typedef struct { int first, last; const char *name, *source; int dtype; } Life;
 typedef struct Step Step;
 /* What a step does, in order: each unit is a few launches that belong together.  again: it may be run a second time with the same
  * results, as long as nobody has assigned a weight or state that it reads. */
@@ -79,11 +81,11 @@ typedef struct {
     int n_launches;
     void (*traffic)(const int64_t *dims, int64_t *moved, int64_t *least, int64_t *flops); /* of a whole step */
     int (*run)(Step *step);                            /* 0 or an error of device/memory.h */
-    int n_units; const Unit *units;                    /* 0: memory is planned by lives alone */
+    int n_units; const Unit *units;                    /* of a training step; unit(s, k) of its text begins the kth */
     int n_recipes;                                     /* further units, never of the step itself: each makes some results of unit `of` again from its others */
     const int *touches;                                /* of each unit and recipe: what it reads, then what it writes: buffers, ~i weight i, ~(n_weights + i) state i */
     void (*costs)(const int64_t *dims, int64_t *flops, int64_t *moved); /* of each unit and recipe */
-    int n_points; const Point *points;
+    int n_points; const Point *points;                 /* 0: memory is planned by lives alone */
     void (*point_costs)(const int64_t *dims, PointCost *out);
     void (*replay)(Step *step, int unit);              /* runs a unit again, its buffers where step->at says */
     const char *const *library; int n_library;         /* plans found when the program was generated (ladder.h): one character a point */
@@ -109,6 +111,10 @@ typedef struct {
 extern const Model model;                              /* the only external name of controller.c */
 
 /* ---- one running program ---- */
+/* Whoever looks at a step while it runs.  between: called before each unit where `every` is set, else only before one that follows an
+ * error; it may clear the error. */
+typedef struct Watch Watch;
+struct Watch { bool every; void (*between)(Watch *watch, Step *step, int unit); };
 struct Step {
     const int64_t *dims;                               /* late ones still at their upper bounds */
     int64_t *late;                                     /* a copy of dims in which the step writes late dims as it learns them */
@@ -125,9 +131,14 @@ struct Step {
     void *const *gradients;                            /* NULL, or host memory for each weight's gradient (NULL entries are not wanted) */
     double loss;                                       /* written at the commit point */
     int error;                                         /* first error of a launch, 0 */
+    const char *kernel;                                /* launched last; the one that failed */
+    const char *broken;                                /* with STEP_BROKEN: the guard's name */
+    Watch *watch;                                      /* or NULL */
 };
-/* Returned by run, and no weight has changed: the loss was no finite number; the loss was, but not all gradients at this loss scale. */
-enum { STEP_NOT_FINITE = 1000, STEP_OVERFLOW = 1001 };
+/* Returned by run; no weight has changed. */
+enum { STEP_NOT_FINITE = 1000,                         /* the loss was no finite number */
+       STEP_OVERFLOW,                                  /* the loss was, but not all gradients at this loss scale */
+       STEP_BROKEN };                                  /* a late dim, now known, breaks a guard */
 #ifdef __cplusplus
 }
 #endif

@@ -29,6 +29,15 @@ void event_guard(FILE *to, const Model *m, const char *event, int64_t step, cons
     fputs(",\"variant\":null}\n", to);
 }
 
+void event_nan(FILE *to, int64_t step, int unit, const char *node, const char *kernel, const char *tensor)
+{
+    fprintf(to, "{\"event\":\"nan\",\"step\":%lld,\"unit\":%d", (long long)step, unit);
+    member(to, "node", node);
+    member(to, "kernel", kernel ? kernel : "");
+    member(to, "tensor", tensor);
+    fputs("}\n", to);
+}
+
 void tally_add(Tally *tally, const char *event, const char *about)
 {
     int i = 0;

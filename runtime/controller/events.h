@@ -22,6 +22,8 @@ void tally_text(const Tally *tally, const char *event, char *out, size_t size);
 /* What was done about a broken guard: "set_aside", "planned_again", "stopped". */
 void event_guard(FILE *to, const Model *m, const char *event, int64_t step, const Breach *breach, const int64_t *dims,
                  double milliseconds);
+/* The unit of a step whose result was the first to hold a NaN: its node, last kernel, and what held it. */
+void event_nan(FILE *to, int64_t step, int unit, const char *node, const char *kernel, const char *tensor);
 /* The last line of a run that had events: of its batches, how many trained, and every event with its number. */
 void event_summary(FILE *to, int64_t batches, int64_t trained, const Tally *tally);
 /* "overflow": gradients were not finite, the step's update was skipped; "scaled_up".  The next step's loss scale is another. */

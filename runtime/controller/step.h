@@ -18,6 +18,12 @@ template <class T> static inline T *state(const Step *s, int i)
     return (T *)s->states[i];
 }
 
+/* Where a unit of the step begins, and the one before has ended: its row is in the controller's table of units. */
+static inline void unit(Step *s, int number)
+{
+    if (s->watch && (s->watch->every || s->error)) s->watch->between(s->watch, s, number);
+}
+
 /* Whether the plan gives up a buffer at this point. */
 static inline bool evicted(const Step *s, int point)
 {
@@ -69,6 +75,15 @@ template <class T> static inline T read_one(Step *s, const T *from)
 static inline int64_t read_count(Step *s, const int64_t *count) /* 0 after an error */
 {
     return s->error ? 0 : read_one(s, count);
+}
+/* What a guard says of a late dim that is now known; false after an error, too. */
+static inline bool holds(Step *s, bool condition, const char *guard)
+{
+    if (s->error) return false;
+    if (condition) return true;
+    s->broken = guard;
+    s->error = STEP_BROKEN;
+    return false;
 }
 static inline bool read_flag(Step *s, const bool *flag) /* false after an error */
 {

@@ -87,7 +87,7 @@ static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t
 #define DOT_AS(R, T)                                                                                                               \
     void dot(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b)    \
     {                                                                                                                              \
-        if (!launch_wanted(s, elements(batch * m * n))) return;                                                                    \
+        if (!launch_wanted(s, elements(batch * m * n), "dot")) return;                                                             \
         if (k == 0) {                                                                                                              \
             if (cudaMemsetAsync(c, 0, (size_t)(batch * m * n) * sizeof *c, (cudaStream_t)s->stream) != cudaSuccess)                \
                 s->error = DEVICE_LAUNCH_FAILED;                                                                                   \

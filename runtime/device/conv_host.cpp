@@ -149,7 +149,7 @@ static bool is_depthwise(const Conv &s)
     {                                                                                                                              \
         if (!fits_tiles(shape))                                                                                                    \
             conv_plain(s, y, x, w, shape);                                                                                         \
-        else if (!launch_wanted(s, elements(1)))                                                                                   \
+        else if (!launch_wanted(s, elements(1), "conv"))                                                                                   \
             return;                                                                                                                \
         else if (is_depthwise(shape))                                                                                              \
             depthwise(y, x, w, shape);                                                                                             \
@@ -160,7 +160,7 @@ static bool is_depthwise(const Conv &s)
     {                                                                                                                              \
         if (!fits_tiles(shape))                                                                                                    \
             conv_grad_input_plain(s, dx, dy, w, shape);                                                                            \
-        else if (!launch_wanted(s, elements(1)))                                                                                   \
+        else if (!launch_wanted(s, elements(1), "conv_grad_input"))                                                                                   \
             return;                                                                                                                \
         else if (is_depthwise(shape))                                                                                              \
             depthwise_grad_input(dx, dy, w, shape);                                                                                \
@@ -171,7 +171,7 @@ static bool is_depthwise(const Conv &s)
     {                                                                                                                              \
         if (!fits_tiles(shape))                                                                                                    \
             conv_grad_weight_plain(s, dw, dy, x, shape);                                                                           \
-        else if (!launch_wanted(s, elements(1)))                                                                                   \
+        else if (!launch_wanted(s, elements(1), "conv_grad_weight"))                                                                                   \
             return;                                                                                                                \
         else if (is_depthwise(shape))                                                                                              \
             depthwise_grad_weight(dw, dy, x, shape);                                                                               \

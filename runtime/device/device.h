@@ -50,14 +50,15 @@ static inline Work rows(int64_t n, int64_t each)
 }
 
 /* False where nothing is to be launched: no work, an earlier error, or a fault that a test ordered. */
-static inline bool launch_wanted(Step *s, Work work)
+static inline bool launch_wanted(Step *s, Work work, const char *kernel)
 {
     if (s->error || work.n <= 0) return false;
-    s->error = device_launching(s->device);
+    s->kernel = kernel;
+    s->error = device_launching(s->device, kernel);
     return !s->error;
 }
 
-#define LAUNCH(s, kernel, work, threads) launch_of(s, kernel, work, threads)
+#define LAUNCH(s, kernel, work, threads) launch_of(s, kernel, #kernel, work, threads)
 
 #ifdef __CUDACC__
 #include "device_cuda.h"

@@ -51,19 +51,20 @@ __device__ inline int64_t thread_last(int64_t n)
 template <class... P> struct CudaLaunch {
     Step *s;
     void (*kernel)(P...);
+    const char *name;
     Work work;
     int threads;
     template <class... A> void operator()(A... a) const
     {
-        if (!launch_wanted(s, work)) return;
+        if (!launch_wanted(s, work, name)) return;
         const int64_t most = 1 << 20, wanted = work.each ? work.n : (work.n + threads - 1) / threads;
         kernel<<<(unsigned)(wanted < most ? wanted : most), threads, 0, (cudaStream_t)s->stream>>>(static_cast<P>(a)...);
         if (cudaGetLastError() != cudaSuccess) s->error = DEVICE_LAUNCH_FAILED;
     }
 };
-template <class... P> CudaLaunch<P...> launch_of(Step *s, void (*kernel)(P...), Work work, int threads)
+template <class... P> CudaLaunch<P...> launch_of(Step *s, void (*kernel)(P...), const char *name, Work work, int threads)
 {
-    return {s, kernel, work, threads};
+    return {s, kernel, name, work, threads};
 }
 
 /* x of all threads combined, in an order that depends on blockDim alone; every thread gets the result. */

@@ -73,10 +73,11 @@ static inline int64_t host_blocks(Work work)
 template <class... P> struct HostLaunch {
     Step *s;
     void (*kernel)(P...);
+    const char *name;
     Work work;
     template <class... A> void operator()(A... a) const
     {
-        if (!launch_wanted(s, work)) return;
+        if (!launch_wanted(s, work, name)) return;
         const int64_t blocks = host_blocks(work);
         if (blocks == 1) return run_block(0, 1, a...);
 #pragma omp parallel for schedule(static)
@@ -89,9 +90,9 @@ template <class... P> struct HostLaunch {
         kernel(static_cast<P>(a)...);
     }
 };
-template <class... P> HostLaunch<P...> launch_of(Step *s, void (*kernel)(P...), Work work, int)
+template <class... P> HostLaunch<P...> launch_of(Step *s, void (*kernel)(P...), const char *name, Work work, int)
 {
-    return {s, kernel, work};
+    return {s, kernel, name, work};
 }
 
 /* The sum of n over the block's threads before this one, and over all of them. */

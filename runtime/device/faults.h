@@ -1,5 +1,5 @@
-/* Faults that tests order through the environment: DISC_FAULT="allocation=3,launch=10,slow_copy=50".  Parsed alike for both
- * devices. */
+/* Faults that tests order through the environment: DISC_FAULT="allocation=3,launch=10,slow_copy=50", or of launches of one
+ * kernel alone "garble=2,kernel=mul_add,times=3".  Parsed alike for both devices. */
 #ifndef DEVICE_FAULTS_H
 #define DEVICE_FAULTS_H
 #include <stdlib.h>
@@ -16,8 +16,12 @@ static inline int64_t fault_number(const char *text, const char *name)
 static inline DeviceFaults faults_ordered(void)
 {
     const char *text = getenv("DISC_FAULT");
-    DeviceFaults faults = {0, 0, 0};
+    DeviceFaults faults = {};
     if (!text) return faults;
+    const char *kernel = strstr(text, "kernel=");
+    if (kernel) memcpy(faults.kernel, kernel + 7, strcspn(kernel + 7, ",") % sizeof faults.kernel);
+    faults.garble_launch = (int)fault_number(text, "garble=");
+    faults.times = (int)fault_number(text, "times=");
     faults.fail_allocation = (int)fault_number(text, "allocation=");
     faults.fail_launch = (int)fault_number(text, "launch=");
     faults.slow_copy_us = fault_number(text, "slow_copy=");
@@ -28,6 +32,20 @@ static inline DeviceFaults faults_ordered(void)
 static inline int fault_is_due(int *countdown)
 {
     return *countdown > 0 && --*countdown == 0;
+}
+
+/* A launch: 0, or an error where it is to fail.  Whether it is to leave garbage stands in faults->garbled. */
+static inline int fault_of_launch(DeviceFaults *faults, const char *kernel)
+{
+    const int first = faults->fail_launch ? faults->fail_launch : faults->garble_launch, times = faults->times ? faults->times : 1;
+    if (!first) return DEVICE_OK;
+    const size_t length = strlen(faults->kernel);
+    if (length && (strncmp(kernel, faults->kernel, length) || (kernel[length] && kernel[length] != '<'))) return DEVICE_OK;
+    const int launch = ++faults->launches;
+    if (launch < first || launch >= first + times) return DEVICE_OK;
+    if (faults->fail_launch) return DEVICE_LAUNCH_FAILED;
+    faults->garbled = 1;
+    return DEVICE_OK;
 }
 
 static inline void fault_delay(int64_t us)

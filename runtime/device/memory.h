@@ -12,6 +12,10 @@ typedef struct Device Device;
 typedef struct {
     int fail_allocation;       /* the nth allocation from now fails; 0: none */
     int fail_launch;           /* the nth launch fails; 0: none */
+    int garble_launch;         /* the nth launch leaves garbage; 0: none */
+    int times;                 /* so many launches from that one on; 0: one */
+    char kernel[64];           /* counts launches of this kernel alone; empty: of any */
+    int launches, garbled;     /* counted so far; the last one is to leave garbage, and whoever sees to it clears this */
     int64_t slow_copy_us;      /* each copy takes this long more */
 } DeviceFaults;                /* ordered by tests, through the environment: DISC_FAULT="allocation=3,launch=10" */
 
@@ -27,7 +31,8 @@ int64_t device_allocations(const Device *device);      /* how many so far: none 
 int device_upload(Device *device, void *to, const void *from, size_t bytes);
 int device_download(Device *device, void *to, const void *from, size_t bytes);
 int device_clear(Device *device, void *at, size_t bytes);
-int device_launching(Device *device);                  /* called before each launch: 0, or DEVICE_LAUNCH_FAILED where a test ordered it (fail_launch); device may be NULL */
+int device_launching(Device *device, const char *kernel); /* called before each launch: 0, or DEVICE_LAUNCH_FAILED where a test ordered it (fail_launch); device may be NULL */
+DeviceFaults *device_faults(Device *device);
 int device_finish(Device *device);                     /* waits; reports errors of launches */
 void *device_stream(Device *device);
 void *device_blas(Device *device);                     /* cublasHandle_t, NULL on the host */

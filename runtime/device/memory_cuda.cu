@@ -228,9 +228,13 @@ void *device_stream(Device *device)
 {
     return device->stream;
 }
-int device_launching(Device *device)
+int device_launching(Device *device, const char *kernel)
 {
-    return device && fault_is_due(&device->faults.fail_launch) ? DEVICE_LAUNCH_FAILED : DEVICE_OK;
+    return device ? fault_of_launch(&device->faults, kernel) : DEVICE_OK;
+}
+DeviceFaults *device_faults(Device *device)
+{
+    return &device->faults;
 }
 void *device_blas(Device *device)
 {

@@ -16,7 +16,6 @@ struct Device {
     int64_t limit, used, high_water, allocations;
     DeviceFaults faults;
     bool poison;
-    int launch_error;
     Block *blocks;
     int n_blocks, capacity;
     char name[64];
@@ -136,11 +135,9 @@ int device_clear(Device *, void *at, size_t bytes)
     return DEVICE_OK;
 }
 
-int device_finish(Device *device)
+int device_finish(Device *)
 {
-    int error = device->launch_error;
-    device->launch_error = DEVICE_OK;
-    return error;
+    return DEVICE_OK;
 }
 
 void *device_stream(Device *device)
@@ -148,10 +145,14 @@ void *device_stream(Device *device)
     return device;
 }
 
-int device_launching(Device *device)
+int device_launching(Device *device, const char *kernel)
 {
-    if (!device || !fault_is_due(&device->faults.fail_launch)) return DEVICE_OK;
-    return device->launch_error = DEVICE_LAUNCH_FAILED;
+    return device ? fault_of_launch(&device->faults, kernel) : DEVICE_OK;
+}
+
+DeviceFaults *device_faults(Device *device)
+{
+    return &device->faults;
 }
 
 void *device_blas(Device *)

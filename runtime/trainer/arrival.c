@@ -47,17 +47,16 @@ static void read_integers(const InputInfo *info, const void *data, int64_t n, Ar
         not_finite = worst == (exponent);                                                                                          \
     } while (0)
 
-static void read_floats(const InputInfo *info, const void *data, int64_t n, Arrived *out)
+bool floats_finite(int dtype, const void *data, int64_t n)
 {
     bool not_finite;
-    switch (info->dtype) {
+    switch (dtype) {
     case F64: READ_FLOATS(uint64_t, UINT64_C(0x7ff0000000000000)); break;
     case F16: READ_FLOATS(uint16_t, 0x7c00); break;
     case BF16: READ_FLOATS(uint16_t, 0x7f80); break;
     default: READ_FLOATS(uint32_t, 0x7f800000u); break;
     }
-    out->not_finite = not_finite;
-    out->counted = n;
+    return !not_finite;
 }
 
 void arrival_read(const Model *m, const Batch *batch, Arrived *arrived)
@@ -71,7 +70,7 @@ void arrival_read(const Model *m, const Batch *batch, Arrived *arrived)
         if (input->dtype != (int)m->inputs[i].dtype) continue;
         int64_t n = count_of(input->rank, input->dims);
         if (dtype_is_float((int)m->inputs[i].dtype))
-            read_floats(&m->inputs[i], input->data, n, &arrived[i]);
+            arrived[i].not_finite = !floats_finite(input->dtype, input->data, n), arrived[i].counted = n;
         else
             read_integers(&m->inputs[i], input->data, n, &arrived[i]);
     }

@@ -7,4 +7,6 @@
 /* Fills arrived (beside Model.inputs).  An input that is not present arrives with rank 0 and nothing counted;
  * of one of another dtype only the shape is read. */
 void arrival_read(const Model *m, const Batch *batch, Arrived *arrived);
+/* n floats of that dtype: none is a NaN or infinity. */
+bool floats_finite(int dtype, const void *data, int64_t n);
 #endif

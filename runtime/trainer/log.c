@@ -100,6 +100,15 @@ int log_scale(Log *log, const Session *session, const char *event, int64_t step,
     return finish_line(log, fault);
 }
 
+int log_nan(Log *log, const Session *session, int64_t step, Fault *fault)
+{
+    const Trace *t = session->trace;
+    tally_add(&log->tally, "nan", trace_node(t));
+    if (!log->out) return 0;
+    event_nan(log->out, step, t->unit, trace_node(t), t->kernel, t->tensor);
+    return finish_line(log, fault);
+}
+
 int log_summary(Log *log, int64_t batches, int64_t trained, Fault *fault)
 {
     if (!log->out || !log->tally.n) return 0;

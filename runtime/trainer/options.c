@@ -56,6 +56,8 @@ static const Row rows[] = {
      NULL},
     {"Anomalies", "quarantine", "DIR", "keep each batch set aside: DIR/batch<index>.safetensors, a --batch-file with its reason", T, TEXT,
      AT(quarantine), NULL},
+    {"Anomalies", "trace-nan", NULL, "name the first node whose kernel made a NaN (of a fused kernel: its last node); slower", T, FLAG, AT(trace_nan),
+     NULL},
     {"Files", "checkpoint", "DIR", "keep DIR/checkpoint.safetensors: weights, optimizer, place in the data", T, TEXT,
      AT(checkpoint), NULL},
     {"Files", "checkpoint-every", "N", "steps between checkpoints (default: at the end and on SIGINT, SIGTERM, SIGHUP)", T, COUNT,

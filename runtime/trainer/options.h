@@ -23,6 +23,7 @@ typedef struct {
     int on_anomaly;         /* OnAnomaly */
     double max_skipped;
     const char *quarantine;
+    bool trace_nan;
     const char *checkpoint;
     int64_t checkpoint_every; /* 0: at the end and on signals */
     bool resume, evaluate, check_gradients, json, plan, help;

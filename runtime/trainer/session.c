@@ -62,6 +62,10 @@ int session_open(Session **session, const Model *m, const SessionOptions *option
         s->state_bytes = state_bytes(m, options->training);
         status = device_fault(device_open(&s->device, options->memory_limit), "opening the device", fault);
     }
+    if (!status && options->trace_nan && m->train) {
+        s->trace = trace_create(m, m->train, s->device);
+        if (!s->trace) status = fault_memory(fault);
+    }
     if (status) {
         session_close(s);
         *session = NULL;
@@ -77,6 +81,7 @@ void session_close(Session *session)
     if (session->device) device_release(session->device, session->state);
     device_close(session->device);
     planner_destroy(session->planner);
+    trace_destroy(session->trace);
     free(session->weights);
     free(session->states);
     free(session->hypers);
@@ -330,6 +335,21 @@ static int upload(Session *s, const Program *program, const Batch *batch, Fault 
     return 0;
 }
 
+/* What was found only as the step ran; no weight has changed. */
+static void step_broke(Session *s, const Step *step, int error, StepResult *result)
+{
+    const Model *m = s->model;
+    Arrival arrival = {.input = s->arrived, .loss_is_finite = error != STEP_NOT_FINITE};
+    result->broke = true;
+    result->not_finite = error == STEP_NOT_FINITE;
+    if (result->not_finite) {
+        breach_of_loss(&result->breach, m, s->late, &arrival);
+        return;
+    }
+    for (int i = 0; i < m->n_guards; i++)
+        if (!strcmp(m->guards[i].name, step->broken)) breach_of_guard(&result->breach, m, &m->guards[i], s->late, &arrival);
+}
+
 static int run_program(Session *s, const Program *program, int64_t number, StepResult *result, Fault *fault)
 {
     memcpy(s->late, s->dims, (size_t)s->model->n_dims * sizeof *s->dims);
@@ -345,15 +365,19 @@ static int run_program(Session *s, const Program *program, int64_t number, StepR
     step.gradients = s->gradients;
     step.recompute = s->plan->recompute;
     step.program = program;
+    const bool traced = s->trace && program == s->model->train;
+    if (traced) trace_begin(s->trace, &step);
     int error = program->run(&step), finished = device_finish(s->device);
+    if (traced) trace_end(s->trace, &step);
+    result->nan = traced && s->trace->unit >= 0;
     if (!error) error = step.error ? step.error : finished;
-    if (error == STEP_NOT_FINITE) {
-        Arrival arrival = {.input = s->arrived, .loss_is_finite = false};
-        breach_of_loss(&result->breach, s->model, s->dims, &arrival);
-        result->broke = true;
+    if (error == STEP_NOT_FINITE || error == STEP_BROKEN) {
+        step_broke(s, &step, error, result);
         return 0;
     }
     result->overflowed = error == STEP_OVERFLOW;
+    if (error == DEVICE_LAUNCH_FAILED && step.kernel)
+        return fault_set(fault, STATUS_FAULT, "running a step: kernel %s: %s", step.kernel, device_error_text(error));
     if (error && !result->overflowed) return fault_set(fault, STATUS_FAULT, "running a step: %s", device_error_text(error));
     result->loss = step.loss;
     return 0;

@@ -12,6 +12,7 @@
 #include "../controller/controller.h"
 #include "../controller/guards.h"
 #include "../controller/planner.h"
+#include "../controller/trace.h"
 #include "../device/memory.h"
 #include "fault.h"
 #include "tensors.h"
@@ -22,6 +23,7 @@ typedef struct {
     bool training;        /* keep the optimizer's states */
     bool recompute_off;   /* never give up a buffer and make it again */
     bool plan_again;      /* a broken range guard only asks for a plan at the new dims */
+    bool trace_nan;       /* look for the first unit of a training step that makes a NaN */
 } SessionOptions;
 
 /* Read its members freely; only session.c and weights.c write them. */
@@ -47,11 +49,13 @@ typedef struct Session {
     double loss_scale;      /* 0: the program has none */
     int64_t steps_at_scale; /* since it was last changed */
     void **gradients; /* host memory for each weight, or NULL: not wanted */
+    Trace *trace;     /* NULL: not wanted */
 } Session;
 
 typedef struct {
     bool broke; /* the batch contradicts the model: nothing has changed */
     Breach breach;
+    bool not_finite; /* it broke at the commit point: the loss was no finite number */
     bool planned_again; /* a range guard broke; the step ran with a plan for its dims */
     Breach range;
     bool overflowed; /* gradients were not finite at the loss scale `scale`: no weight has changed, the next step's scale is half */
@@ -61,6 +65,7 @@ typedef struct {
     double seconds;     /* batch in memory to weights updated */
     int64_t peak_bytes; /* of this step's plan: state and arena */
     int recomputed;     /* launches that ran again */
+    bool nan;           /* traced: session->trace says which unit made the first */
 } StepResult;
 
 int session_open(Session **session, const Model *m, const SessionOptions *options, Fault *fault);
@@ -74,6 +79,8 @@ int session_save_weights(Session *session, const char *path, Fault *fault);
 int session_want_gradients(Session *session, Fault *fault); /* the next run fills session->gradients */
 int session_save_gradients(Session *session, const char *path, Fault *fault);
 void session_drop_gradients(Session *session);
+/* The first weight that holds a NaN or infinity; -1: none does. */
+int session_weights_finite(Session *session, int *weight, Fault *fault);
 
 bool session_has_hyper(const Model *m, const char *name);
 void session_set_hyper(Session *session, const char *name, double value); /* one that the model has */

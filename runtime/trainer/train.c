@@ -86,7 +86,8 @@ static int open_session(Training *t)
                              .seed = (uint64_t)t->place.seed,
                              .training = true,
                              .recompute_off = o->recompute == 1,
-                             .plan_again = o->on_anomaly == ANOMALY_HEAL};
+                             .plan_again = o->on_anomaly == ANOMALY_HEAL,
+                             .trace_nan = o->trace_nan};
     int status = session_open(&t->session, t->model, &wanted, t->fault);
     if (status) return status;
     tell_precision(t->session);
@@ -127,9 +128,25 @@ static void close_training(Training *t)
 }
 
 /* ---- steps ---- */
+/* Weights that are no numbers any more are never written over a checkpoint, and no batch is blamed for them. */
+static int check_weights(Training *t, Fault *fault)
+{
+    int weight;
+    int status = session_weights_finite(t->session, &weight, fault);
+    if (status || weight < 0) return status;
+    fault_set(fault, STATUS_ANOMALY,
+              "after %" PRId64 " updates the weight \"%s\" holds a NaN or an infinity: a gradient or an update overflowed, and nothing can be "
+              "computed from here; try a smaller --lr, and --trace-nan to see where it began",
+              t->session->updates, t->model->weights[weight].name);
+    if (t->options->checkpoint) text_add(fault->text, sizeof fault->text, "\n  the checkpoint stays as it was written before");
+    return STATUS_ANOMALY;
+}
+
 static int write_checkpoint(Training *t, Fault *fault)
 {
-    return t->options->checkpoint ? checkpoint_write(t->session, t->options->checkpoint, &t->place, fault) : 0;
+    if (!t->options->checkpoint) return 0;
+    int status = check_weights(t, fault);
+    return status ? status : checkpoint_write(t->session, t->options->checkpoint, &t->place, fault);
 }
 
 /* Ends the run with the fault that is set, after a checkpoint; should that fail too, both are told. */
@@ -139,6 +156,16 @@ static int stop_with_checkpoint(Training *t)
     int status = t->fault->status;
     if (write_checkpoint(t, &second)) text_add(t->fault->text, sizeof t->fault->text, "\n  and no checkpoint: %s", second.text);
     return status;
+}
+
+static int tell_nan(Training *t)
+{
+    const Trace *trace = t->session->trace;
+    progress_end(&t->progress);
+    fprintf(stderr, "notice: step %" PRId64 ": the first NaN was made by \"%s\", in %s (kernel %s)\n", t->place.step, trace_node(trace),
+            trace->tensor, trace->kernel ? trace->kernel : "none");
+    int status = log_nan(&t->log, t->session, t->place.step, t->fault);
+    return status ? stop_with_checkpoint(t) : 0;
 }
 
 static int set_aside(Training *t, const StepResult *result)
@@ -206,6 +233,8 @@ static int step(Training *t)
     int status = data_batch(&t->data, t->place.step, &t->batch, t->fault);
     if (!status) status = session_run(t->session, t->model->train, &t->batch, &result, t->fault);
     if (status == STATUS_BUDGET) return stop_with_checkpoint(t); /* found before anything was launched: the weights are whole */
+    if (!status && result.nan) status = tell_nan(t);
+    if (!status && (result.not_finite || result.nan)) status = check_weights(t, t->fault);
     if (status || (result.broke && (status = set_aside(t, &result)))) return status;
     status = result.broke ? 0 : trained(t, &result);
     t->place.step++;

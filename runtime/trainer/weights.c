@@ -2,6 +2,7 @@
  * Needs: an open session.  Breaks: what the weights were. */
 #include <stdlib.h>
 #include <string.h>
+#include "arrival.h"
 #include "files.h"
 #include "init.h"
 #include "weights.h"
@@ -231,5 +232,26 @@ int session_save_gradients(Session *session, const char *path, Fault *fault)
     if (!status) status = file_writer_commit(&writer, fault);
     file_writer_abandon(&writer);
     free(entries);
+    return status;
+}
+
+int session_weights_finite(Session *session, int *weight, Fault *fault)
+{
+    const Model *m = session->model;
+    char *chunk = malloc(CHUNK);
+    int status = chunk ? 0 : fault_memory(fault);
+    *weight = -1;
+    for (int i = 0; i < m->n_weights && !status && *weight < 0; i++) {
+        const WeightInfo *info = &m->weights[i];
+        const char *from = session->weights[i];
+        size_t left = weight_bytes(info);
+        if (!(info->trainable || info->statistics) || !dtype_is_float((int)info->dtype)) continue;
+        for (size_t part; left && !status && *weight < 0; left -= part, from += part) {
+            part = left < CHUNK ? left : CHUNK;
+            status = device_fault(device_download(session->device, chunk, from, part), "copying weights from the device", fault);
+            if (!status && !floats_finite((int)info->dtype, chunk, (int64_t)(part / dtype_bytes((int)info->dtype)))) *weight = i;
+        }
+    }
+    free(chunk);
     return status;
 }

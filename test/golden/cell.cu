@@ -124,8 +124,8 @@ int train_step(Step *s)
     float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                 /* (8, 8) "gradient of /rnn" */
 
     /* ---- forward ---- */
-    LAUNCH(s, transpose_each, rows(8, 8), 32)(rnn_transpose, r);                                    /* "/rnn" */
-    copy_tensor(s, rnn, h, 32*n);
+    unit(s, 0);   LAUNCH(s, transpose_each, rows(8, 8), 32)(rnn_transpose, r);                      /* "/rnn" */
+    unit(s, 1);   copy_tensor(s, rnn, h, 32*n);
     for (int64_t t = 0; t < time; t++) { /* "/rnn" */
         float *const x_t = x + t * (8*n); /* (n, 8) */
         float *const rnn_scan_1_t = rnn_scan_1 + t * (8*n); /* (n, 8) */
@@ -135,16 +135,16 @@ int train_step(Step *s)
     }
 
     /* ---- loss ---- */
-    LAUNCH(s, reduce_sum, rows(1, 8*n*time), 256)(loss, rnn_scan_1, 8*n*time);                      /* "loss" */
+    unit(s, 2);   LAUNCH(s, reduce_sum, rows(1, 8*n*time), 256)(loss, rnn_scan_1, 8*n*time);        /* "loss" */
 
     /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
-    if (int error = commit(s, loss)) return error;
+    unit(s, 3);   if (int error = commit(s, loss)) return error;
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
-    LAUNCH(s, pad_add, rows(time, 8*n), 64)(d_rnn_add, rnn_scan_1, h, time, 8*n);                   /* "/rnn" */
-    LAUNCH(s, broadcast_each, elements(8*n), 256)(d_rnn_broadcast, 8*n);                            /* "/rnn" */
-    LAUNCH(s, broadcast_each_2, elements(8*n*time), 256)(d_loss, 8*n*time);                         /* "loss" */
-    copy_tensor(s, d_rnn_scan, d_rnn_broadcast, 32*n);
+    unit(s, 4);   LAUNCH(s, pad_add, rows(time, 8*n), 64)(d_rnn_add, rnn_scan_1, h, time, 8*n);     /* "/rnn" */
+    unit(s, 5);   LAUNCH(s, broadcast_each, elements(8*n), 256)(d_rnn_broadcast, 8*n);              /* "/rnn" */
+    unit(s, 6);   LAUNCH(s, broadcast_each_2, elements(8*n*time), 256)(d_loss, 8*n*time);           /* "loss" */
+    unit(s, 7);   copy_tensor(s, d_rnn_scan, d_rnn_broadcast, 32*n);
     for (int64_t t = time - 1; t >= 0; t--) { /* "/rnn" */
         float *const d_loss_t = d_loss + t * (8*n); /* (n, 8) */
         float *const rnn_scan_1_t_2 = rnn_scan_1 + t * (8*n); /* (n, 8) */
@@ -152,9 +152,9 @@ int train_step(Step *s)
         LAUNCH(s, mul_sub_mul, elements(8*n), 256)(d_rnn_scan_1_t, d_rnn_scan, d_loss_t, rnn_scan_1_t_2, 8*n); /* "/rnn" */
         dot(s, d_rnn_scan, d_rnn_scan_1_t, r, 1, n, 8, 8, 0, 0);
     }
-    dot(s, d_rnn, d_rnn_scan_1, d_rnn_add, 1, 8, 8, n*time, 1, 0);                                  /* "/rnn" */
+    unit(s, 8);   dot(s, d_rnn, d_rnn_scan_1, d_rnn_add, 1, 8, 8, n*time, 1, 0);                    /* "/rnn" */
     save_gradient(s, WEIGHT_R, d_rnn, 256);
-    LAUNCH(s, update, elements(64), 256)(r_exp_avg, r_exp_avg_sq, r, r_exp_avg, d_rnn, r_exp_avg_sq, r, beta1,
+    unit(s, 9);   LAUNCH(s, update, elements(64), 256)(r_exp_avg, r_exp_avg_sq, r, r_exp_avg, d_rnn, r_exp_avg_sq, r, beta1,
             one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 64); /* "r" */
     return s->error;
 }

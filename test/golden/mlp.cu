@@ -121,33 +121,33 @@ int train_step(Step *s)
     float *const d_up_matmul = buffer<float>(s, TRAIN_D_UP_MATMUL);                     /* (16, 32) "gradient of /up/MatMul" */
 
     /* ---- forward ---- */
-    dot(s, up_matmul, x, up_weight, 1, batch, 32, 16, 0, 0);                                        /* "/up/MatMul" */
-    LAUNCH(s, add_tanh, rows(batch, 32), 32)(up_matmul, up_matmul, up_bias, batch);                 /* "/up/Add", "/Tanh", in place */
-    dot(s, down_matmul, up_matmul, down_weight, 1, batch, 4, 32, 0, 0);                             /* "/down/MatMul" */
+    unit(s, 0);   dot(s, up_matmul, x, up_weight, 1, batch, 32, 16, 0, 0);                          /* "/up/MatMul" */
+    unit(s, 1);   LAUNCH(s, add_tanh, rows(batch, 32), 32)(up_matmul, up_matmul, up_bias, batch);   /* "/up/Add", "/Tanh", in place */
+    unit(s, 2);   dot(s, down_matmul, up_matmul, down_weight, 1, batch, 4, 32, 0, 0);               /* "/down/MatMul" */
 
     /* ---- loss ---- */
-    LAUNCH(s, row_sub_mul_reduce_sum, rows(1, 8*batch), 32)(down_matmul, loss, down_matmul, target, 4*batch); /* "loss", in place */
+    unit(s, 3);   LAUNCH(s, row_sub_mul_reduce_sum, rows(1, 8*batch), 32)(down_matmul, loss, down_matmul, target, 4*batch); /* "loss", in place */
 
     /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
-    if (int error = commit(s, loss)) return error;
+    unit(s, 4);   if (int error = commit(s, loss)) return error;
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
-    LAUNCH(s, mul_each, elements(4*batch), 256)(down_matmul, down_matmul, 4*batch);                 /* "loss", in place */
-    dot(s, d_down_matmul, up_matmul, down_matmul, 1, 32, 4, batch, 1, 0);                           /* "/down/MatMul" */
+    unit(s, 5);   LAUNCH(s, mul_each, elements(4*batch), 256)(down_matmul, down_matmul, 4*batch);   /* "loss", in place */
+    unit(s, 6);   dot(s, d_down_matmul, up_matmul, down_matmul, 1, 32, 4, batch, 1, 0);             /* "/down/MatMul" */
     save_gradient(s, WEIGHT_DOWN_WEIGHT, d_down_matmul, 512);
-    dot(s, d_down_matmul_dot, down_matmul, down_weight, 1, batch, 32, 4, 0, 1);                     /* "/down/MatMul" */
-    LAUNCH(s, update, elements(128), 256)(down_weight_exp_avg, down_weight_exp_avg_sq, down_weight,
+    unit(s, 7);   dot(s, d_down_matmul_dot, down_matmul, down_weight, 1, batch, 32, 4, 0, 1);       /* "/down/MatMul" */
+    unit(s, 8);   LAUNCH(s, update, elements(128), 256)(down_weight_exp_avg, down_weight_exp_avg_sq, down_weight,
             down_weight_exp_avg, d_down_matmul, down_weight_exp_avg_sq, down_weight, beta1, one_minus_beta1, beta2,
             one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 128);       /* "down.weight" */
-    LAUNCH(s, mul_sub_mul, elements(32*batch), 256)(up_matmul, d_down_matmul_dot, up_matmul, 32*batch); /* "/Tanh", in place */
-    LAUNCH(s, reduce_sum, rows(1, 64*batch), 64)(d_up_add, up_matmul, batch);                       /* "/up/Add" */
+    unit(s, 9);   LAUNCH(s, mul_sub_mul, elements(32*batch), 256)(up_matmul, d_down_matmul_dot, up_matmul, 32*batch); /* "/Tanh", in place */
+    unit(s, 10);  LAUNCH(s, reduce_sum, rows(1, 64*batch), 64)(d_up_add, up_matmul, batch);         /* "/up/Add" */
     save_gradient(s, WEIGHT_UP_BIAS, d_up_add, 128);
-    LAUNCH(s, update, elements(32), 256)(up_bias_exp_avg, up_bias_exp_avg_sq, up_bias, up_bias_exp_avg, d_up_add,
+    unit(s, 11);  LAUNCH(s, update, elements(32), 256)(up_bias_exp_avg, up_bias_exp_avg_sq, up_bias, up_bias_exp_avg, d_up_add,
             up_bias_exp_avg_sq, up_bias, beta1, one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay,
             bias_correction1, bias_correction2, eps, 32);                                           /* "down.weight", "up.bias" */
-    dot(s, d_up_matmul, x, up_matmul, 1, 16, 32, batch, 1, 0);                                      /* "/up/MatMul" */
+    unit(s, 12);  dot(s, d_up_matmul, x, up_matmul, 1, 16, 32, batch, 1, 0);                        /* "/up/MatMul" */
     save_gradient(s, WEIGHT_UP_WEIGHT, d_up_matmul, 2048);
-    LAUNCH(s, update, elements(512), 256)(up_weight_exp_avg, up_weight_exp_avg_sq, up_weight, up_weight_exp_avg,
+    unit(s, 13);  LAUNCH(s, update, elements(512), 256)(up_weight_exp_avg, up_weight_exp_avg_sq, up_weight, up_weight_exp_avg,
             d_up_matmul, up_weight_exp_avg_sq, up_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
             weight_decay, bias_correction1, bias_correction2, eps, 512);                            /* "down.weight", "up.weight" */
     return s->error;

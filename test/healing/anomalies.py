@@ -1,12 +1,12 @@
 """Streams with one batch that is wrong: what the log tells of it, and that all other steps are those of a stream without it.
 
-anomalies.py FOLDER WINDOW NARROW TOKENS CHOSEN      trainers; NARROW: of the same model as WINDOW, its time declared as 8 to 12
+anomalies.py FOLDER WINDOW NARROW TOKENS CHOSEN MATCHED      trainers; NARROW: of the same model as WINDOW, its time declared as 8 to 12
 """
 import json, os, subprocess, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import tensors as t
 
-folder, window, narrow, tokens, chosen = sys.argv[1:]
+folder, window, narrow, tokens, chosen, matched = sys.argv[1:]
 r = t.Random(3)
 failures = 0
 
@@ -44,6 +44,9 @@ def tokens_batch(batch=2, seq=6, mask=None, highest=11, label=None):
 
 
 def chosen_batch(flags): return {"x": ("F32", [len(flags), 4], r.reals(4 * len(flags))), "flag": ("BOOL", [len(flags)], flags), "target": ("F32", [3], r.reals(3))}
+
+
+def matched_batch(flags, rows): return dict(chosen_batch(flags), z=("F32", [rows, 3], r.reals(3 * rows)))
 
 
 def changed(batch, name, **how):
@@ -115,6 +118,11 @@ set_aside("below the vocabulary", tokens, "ids_in_table", texts, tokens_batch(hi
 set_aside("all labels ignored", tokens, "some_target", texts, tokens_batch(label=-100))
 set_aside("a label that is none", tokens, "target_in_row", texts, tokens_batch(label=3))
 set_aside("labels that are floats", tokens, "target_dtype", texts, changed(tokens_batch(), "target", dtype="F32", values=[1.0] * 12))
+
+matches = [matched_batch([True, False, True], 2), matched_batch([True], 1), matched_batch([True, True], 2)]
+trains("a late dim that fits", matched, matches)
+set_aside("more chosen than there is room for", matched, "found_as_many", matches, matched_batch([True, False, True], 1))
+set_aside("fewer chosen", matched, "found_as_many", matches, matched_batch([True, False, True], 3))
 
 # more than may be: judged at the hundredth batch, with a checkpoint of that place
 stream("stream", *windows, window_batch(2, 4))

@@ -9,5 +9,7 @@ narrow=$built/trainer
 build healing_tokens "$scratch/tokens.onnx" --loss "cross_entropy(logits, axis=-1)"
 tokens=$built/trainer
 build healing_chosen "$scratch/chosen.onnx" --loss "mse(y)"
-check "anomalies" python3 test/healing/anomalies.py "$scratch" "$window" "$narrow" "$tokens" "$built/trainer"
+chosen=$built/trainer
+build healing_matched "$scratch/matched.onnx" --loss "mse(y)"
+check "anomalies" python3 test/healing/anomalies.py "$scratch" "$window" "$narrow" "$tokens" "$chosen" "$built/trainer"
 finish

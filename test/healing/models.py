@@ -3,6 +3,9 @@
 window   a convolution over channels of a window: (batch, 3, time); of a time of 4 nothing comes out, of less not even that
 tokens   token embeddings under a mask: ids and mask (batch, seq), a class for each token
 chosen   the rows of x that a flag of the data chooses: how many is known late
+matched  the same, added to as many rows of z: a guard that can be judged only then
+log      the logarithm of a sum that may be negative
+arcsine  of a product: finite at 1, where its gradient is not
 """
 import os, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -37,3 +40,14 @@ write("tokens", [node("Gather", ["table", "ids"], ["e"], "/table"), node("Unsque
 write("chosen", [node("NonZero", ["flag"], ["n"], "/chosen"), node("Reshape", ["n", "flat"], ["rows"], "/rows"), node("Gather", ["x", "rows"], ["some"], "/gather", axis=0),
                  node("MatMul", ["some", "fc.weight"], ["h"], "/fc"), node("Tanh", ["h"], ["t"], "/tanh"), node("ReduceSum", ["t", "first"], ["y"], "/sum", keepdims=0)],
       [value("x", FLOAT, ["batch", 4]), value("flag", BOOL, ["batch"])], [value("y", FLOAT, [3])], [weight("fc.weight", 4, 3), ints("flat", -1), ints("first", 0)])
+write("matched", [node("NonZero", ["flag"], ["n"], "/chosen"), node("Reshape", ["n", "flat"], ["rows"], "/rows"), node("Gather", ["x", "rows"], ["some"], "/gather", axis=0),
+                  node("MatMul", ["some", "fc.weight"], ["h"], "/fc"), node("Add", ["h", "z"], ["a"], "/add"), node("Tanh", ["a"], ["t"], "/tanh"),
+                  node("ReduceSum", ["t", "first"], ["y"], "/sum", keepdims=0)],
+      [value("x", FLOAT, ["batch", 4]), value("flag", BOOL, ["batch"]), value("z", FLOAT, ["some", 3])], [value("y", FLOAT, [3])],
+      [weight("fc.weight", 4, 3), ints("flat", -1), ints("first", 0)])
+
+X, Y = [value("x", FLOAT, ["batch", 4])], [value("y", FLOAT, ["batch", 1])]
+write("log", [node("Exp", ["x"], ["e"], "/exp"), node("MatMul", ["e", "fc.weight"], ["h"], "/fc"), node("Log", ["h"], ["l"], "/log"), node("Tanh", ["l"], ["y"], "/tanh")],
+      X, Y, [tensor("fc.weight", FLOAT, [4, 1], [1.0, 0.5, 0.5, -1.0])])
+write("arcsine", [node("MatMul", ["x", "fc.weight"], ["h"], "/fc"), node("Asin", ["h"], ["y"], "/asin")], X, Y,
+      [tensor("fc.weight", FLOAT, [4, 1], [1.0, 0.25, 0.25, 0.25])])

@@ -9,7 +9,7 @@
 static std::vector<void *> allocated;
 static int failures, compared;
 
-extern "C" int device_launching(Device *)
+extern "C" int device_launching(Device *, const char *)
 {
     return 0;
 }

@@ -54,7 +54,7 @@ static void touch_buffer(int b, int u)
 static int new_buffer(void)
 {
     int b = made.program.n_buffers++;
-    made.lives[b] = (Life){-1, -1, "buffer", ""};
+    made.lives[b] = (Life){-1, -1, "buffer", "", F32};
     made.bytes[b] = 1 + rand() % 64;
     made.maker[b] = -1;
     return b;

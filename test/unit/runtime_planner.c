@@ -112,7 +112,7 @@ static void same_input_same_offsets(void **state)
 
 /* An input first read at launch 3 is uploaded before launch 0, so nothing may use its place meanwhile; an output is read after the
  * last launch. */
-static const Life late_lives[] = {{3, 3, "in", ""}, {0, 1, "early", ""}, {2, 2, "out", ""}, {3, 3, "later", ""}};
+static const Life late_lives[] = {{3, 3, "in", "", F32}, {0, 1, "early", "", F32}, {2, 2, "out", "", F32}, {3, 3, "later", "", F32}};
 static void late_bytes(const int64_t *dims, int64_t *out)
 {
     for (int i = 0; i < 4; i++) out[i] = dims[0];

@@ -130,7 +130,7 @@ static const Guard tiny_guards[] = {
     {"finite_loss", "loss is finite", "mse", "every update", AT_COMMIT, SET_ASIDE, tiny_finite},
 };
 static const Life tiny_lives[] = {
-    {0, 3, "x", "x"}, {0, 3, "code", "code"}, {0, 2, "target", "target"}, {1, 3, "y", "/Add"}, {4, 4, "scratch", "loss"}};
+    {0, 3, "x", "x", F32}, {0, 3, "code", "code", F32}, {0, 2, "target", "target", F32}, {1, 3, "y", "/Add", F32}, {4, 4, "scratch", "loss", F32}};
 static const int tiny_input_buffers[] = {TINY_X, TINY_CODE, TINY_TARGET};
 /* The three scalars of an evaluation lie in buffers of their own in a generated program; here three lives at the end. */
 enum { TINY_LOSS = TINY_SCRATCH, TINY_CORRECT = TINY_BUFFERS, TINY_COUNTED, TINY_EVALUATE_BUFFERS };
@@ -148,9 +148,9 @@ static int tiny_evaluate_step(Step *s)
     s->loss = loss;
     return isfinite(loss) ? 0 : STEP_NOT_FINITE;
 }
-static const Life tiny_evaluate_lives[] = {{0, 3, "x", "x"},        {0, 3, "code", "code"}, {0, 2, "target", "target"},
-                                           {1, 3, "y", "/Add"},     {4, 4, "loss", "loss"}, {4, 4, "correct", "mse"},
-                                           {4, 4, "counted", "mse"}};
+static const Life tiny_evaluate_lives[] = {{0, 3, "x", "x", F32},        {0, 3, "code", "code", F32}, {0, 2, "target", "target", F32},
+                                           {1, 3, "y", "/Add", F32},     {4, 4, "loss", "loss", F32}, {4, 4, "correct", "mse", F32},
+                                           {4, 4, "counted", "mse", F32}};
 static const OutputInfo tiny_evaluate_outputs[] = {{"loss", F32, 0, tiny_shape_scalar, ""},
                                                    {"correct", F32, 0, tiny_shape_scalar, ""},
                                                    {"counted", F32, 0, tiny_shape_scalar, ""}};
