@@ -83,11 +83,14 @@ Code named(Kernel *k, Code c, const char *type, const char *base)
 }
 
 /* ---- loads ---- */
-/* The result into which the group has put v already. */
-static const char *read_again(const Kernel *k, const Value *v)
+/* The result into which the group has put v already; the block since which it is there. */
+static const char *read_again(const Kernel *k, const Value *v, int *level)
 {
     for (int i = 0; i < k->at_hand.n; i++)
-        if (k->at_hand.at[i].value == v && k->at_hand.at[i].in_memory) return k->at_hand.at[i].name;
+        if (k->at_hand.at[i].value == v && k->at_hand.at[i].in_memory) {
+            *level = k->at_hand.at[i].level;
+            return k->at_hand.at[i].name;
+        }
     return NULL;
 }
 
@@ -96,9 +99,11 @@ static Code load(Kernel *k, Value *v, const Index *index)
     Affine offset = index_flat(k, v, index);
     affine_seen(k, &offset);
     if (k->pass == PASS_COLLECT) vec_push(k->arena, &k->loads, ((__typeof__(*k->loads.at)){v, offset}));
-    const char *at = affine_text(k, &offset), *name = read_again(k, v);
+    int level = 0;
+    const char *at = affine_text(k, &offset), *name = read_again(k, v, &level);
     if (!name) name = param_value(k, v, false);
-    return (Code){text_of(k, is_half(v->dtype) ? "float(%s[%s])" : "%s[%s]", name, at), BINDS_ATOM, affine_level(k, &offset)};
+    if (affine_level(k, &offset) > level) level = affine_level(k, &offset);
+    return (Code){text_of(k, is_half(v->dtype) ? "float(%s[%s])" : "%s[%s]", name, at), BINDS_ATOM, level};
 }
 
 /* ---- sources ---- */
@@ -276,6 +281,11 @@ static Code substitute(Kernel *k, const Value *v, const char *text, Code *in, in
     return code;
 }
 
+static bool is_zero(Code c)
+{
+    return strcmp(c.text, "0.f") == 0 || strcmp(c.text, "0.0") == 0;
+}
+
 static Code elementwise(Kernel *k, Value *v, const Index *index)
 {
     const Op *op = v->def;
@@ -292,6 +302,8 @@ static Code elementwise(Kernel *k, Value *v, const Index *index)
         return (Code){text_of(k, "bit_cast<%s>(%s)", dtype_c(v->dtype), in[0].text), BINDS_ATOM, in[0].level};
     const char *text = op_expression(op, op->in[op->n_in - 1]->dtype);
     if (strcmp(text, "a") == 0) return in[0];
+    if (op->kind == OP_add && is_zero(in[1])) return in[0]; /* what a pad leaves empty; -0 + 0 alone would differ */
+    if (op->kind == OP_add && is_zero(in[0])) return in[1];
     if (strcmp(text, "a * a") == 0) in[0] = named(k, in[0], compute_type(v->dtype), "v");
     return substitute(k, v, text, in, op->n_in);
 }
@@ -396,6 +408,13 @@ static void add_range(Kernel *k, Code *all, const Affine *a, Expr *size)
         add_condition(k, all, a, "<", size);
 }
 
+static bool never_within(Kernel *k, const Affine *a, Expr *size)
+{
+    Expr *least = affine_extreme(k, a, true), *most = affine_extreme(k, a, false);
+    return (least && expr_at_least(k->symbols, least, size)) ||
+           (most && expr_at_least(k->symbols, expr_int(k->symbols, -1), most));
+}
+
 /* result[start + step * i] = a[i]: at r stands a[(r - start) / step] where that is an index of a. */
 static Code pad(Kernel *k, Value *v, const Index *index)
 {
@@ -426,6 +445,10 @@ static Code pad(Kernel *k, Value *v, const Index *index)
             if (affine_level(k, &shifted) > condition.level) condition.level = affine_level(k, &shifted);
             at.at[i] = affine_var(k, quotient_var(k, &shifted, expr_int(k->symbols, size)));
             add_condition(k, &condition, &at.at[i], "<", a->shape[i]);
+        } else if (never_within(k, &shifted, a->shape[i])) {
+            affine_seen(k, &shifted);
+            k->facts.n = facts;
+            return element(k, v->def->in[1], &nothing);
         } else {
             add_range(k, &condition, &shifted, a->shape[i]);
         }
@@ -451,11 +474,23 @@ static Code concat_from(Kernel *k, Value *v, int p, const Index *at, int axis)
         k->facts.n--;
         return c;
     }
-    Code condition = {NULL, BINDS_LOW, 0};
-    add_condition(k, &condition, &at->at[axis], "<", op->in[p]->shape[axis]);
     Index rest = *at;
     Affine size = affine_expr(k, op->in[p]->shape[axis]);
     rest.at[axis] = affine_add(k, &at->at[axis], &size, expr_int(k->symbols, -1));
+    Expr *least = affine_extreme(k, &at->at[axis], true), *most = affine_extreme(k, &rest.at[axis], false);
+    if (most && expr_at_least(k->symbols, expr_int(k->symbols, -1), most)) {
+        affine_seen(k, &at->at[axis]);
+        Code c = element(k, op->in[p], at);
+        k->facts.n--;
+        return c;
+    }
+    if (least && expr_at_least(k->symbols, least, op->in[p]->shape[axis])) {
+        affine_seen(k, &at->at[axis]);
+        k->facts.n--;
+        return concat_from(k, v, p + 1, &rest, axis);
+    }
+    Code condition = {NULL, BINDS_LOW, 0};
+    add_condition(k, &condition, &at->at[axis], "<", op->in[p]->shape[axis]);
     Branch here = under_condition(k, op->in[p], at, 1), further;
     block_open_guard(k);
     further.value = concat_from(k, v, p + 1, &rest, axis);
@@ -540,7 +575,9 @@ Code element(Kernel *k, Value *v, const Index *index)
     }
     const int id = k->memos.n;
     vec_push(k->arena, &k->memos, ((Memo){.value = v, .key = key, .gone = true, .uses = 1}));
-    const bool from_memory = !v->def || in_values(v, (const Value *const *)k->group->in.at, k->group->in.n) || read_again(k, v);
+    int since;
+    const bool from_memory =
+        !v->def || in_values(v, (const Value *const *)k->group->in.at, k->group->in.n) || read_again(k, v, &since);
     Code code;
     if (v->origin == FROM_HYPER && v->rank == 0)
         code = (Code){param_hyper(k, v), BINDS_ATOM, 0};

@@ -19,6 +19,7 @@ typedef enum {
     GROUP_REDUCE, GROUP_CUMULATIVE, GROUP_SORT, GROUP_SCATTER, GROUP_LATE, GROUP_DOT, GROUP_CONV, GROUP_POOL,
     GROUP_ATTENTION, /* attention or its gradient: blocks of queries and keys, with the index operations that lead to q, k and v */
     GROUP_VIEW,      /* reshape: no launch, the result lies where its operand lies */
+    GROUP_CELL,      /* a scan as one kernel: rows shared out, all steps of a row in turn; body[0]: the parts of a step */
     GROUP_REGION,    /* scan, while, branch: launches of its bodies inside a loop or a condition */
     GROUP_ASSIGN,    /* an assign whose value nobody else needs is written in place by the group that computes it; this kind copies */
     GROUP_COMMIT,
@@ -30,6 +31,7 @@ typedef struct Group {
     Values in, out;                /* what it reads from buffers, weights, hypers; what it writes */
     Value *row;                    /* ROW: a value of its rows' shape, of which the first `kept` axes count rows */
     int kept;
+    Expr *rows;                    /* CELL: how many rows there are */
     Values whole;                  /* ROW: what it makes of the rows' shape */
     Ops assigns;                   /* whose value this group writes in place: out's value lies in the memory of the assign's target */
     struct Groups *body[2];        /* of a region */

@@ -298,6 +298,11 @@ const char *param_result(Kernel *k, Value *v, const char *name)
     return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, name, text_of(k, "%s *", dtype_c(v->dtype)), true);
 }
 
+const char *param_operand(Kernel *k, Value *v, const char *name)
+{
+    return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, name, text_of(k, "const %s *", dtype_c(v->dtype)), false);
+}
+
 const char *param_hyper(Kernel *k, Value *v)
 {
     return add_param(k, (Arg){.kind = ARG_HYPER, .value = v}, telling_name(k, v), dtype_c(v->dtype), false);

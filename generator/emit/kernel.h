@@ -119,7 +119,7 @@ typedef struct Kernel {
         const Value *value;
         const char *name; /* of the variable that holds it, or of the result from which it is read again */
         bool in_memory;
-        int level; /* of the block that it depends on; 0: of the row's */
+        int level; /* of the block that it depends on, or in which it came to memory; 0: of the row's */
     })
     at_hand; /* what the group has computed already (rows, attention) */
     VEC(Fact) facts; /* of the conditions that are open */
@@ -156,6 +156,7 @@ const char *text_of(Kernel *k, const char *format, ...) __attribute__((format(pr
 /* parameters */
 const char *param_value(Kernel *k, Value *v, bool result); /* pointer */
 const char *param_result(Kernel *k, Value *v, const char *name);
+const char *param_operand(Kernel *k, Value *v, const char *name);
 const char *param_update(Kernel *k, Value *v, int i); /* result i of several; of an update: "new_weight", "new_exp_avg" */
 const char *param_hyper(Kernel *k, Value *v);
 const char *param_other(Kernel *k, int kind, const char *name, const char *type,
@@ -252,6 +253,7 @@ void emit_dot(Emission *e);
 void emit_conv(Emission *e);
 void emit_pool(Emission *e);
 void emit_attention(Emission *e);
+void emit_cell(Emission *e);
 void emit_copy(Emission *e, Value *to, Value *from);
 /* An operand that the group computes from others is first written to scratch memory or to `into`… see loop.c */
 void write_loop(Emission *e, Value *const *values, int n, const char *name);

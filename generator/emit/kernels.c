@@ -313,6 +313,7 @@ void kernels_emit(Kernels *all, const Group *group, Launch **launches, int *n, E
     case GROUP_CONV: emit_conv(&e); break;
     case GROUP_POOL: emit_pool(&e); break;
     case GROUP_ATTENTION: emit_attention(&e); break;
+    case GROUP_CELL: emit_cell(&e); break;
     case GROUP_ASSIGN: emit_copy(&e, group->out.at[0], group->in.at[0]); break;
     case GROUP_VIEW:
     case GROUP_REGION:

@@ -19,7 +19,7 @@ static void collect_launches(Launches *all, Arena *arena, Kernels *k, Symbols *s
     for (int i = 0; i < groups->list.n; i++) {
         Group *group = groups->list.at[i];
         for (int b = 0; b < 2; b++)
-            if (group->body[b]) collect_launches(all, arena, k, symbols, group->body[b]);
+            if (group->body[b] && group->kind == GROUP_REGION) collect_launches(all, arena, k, symbols, group->body[b]);
         if (group->kind == GROUP_VIEW || group->kind == GROUP_REGION || group->kind == GROUP_COMMIT ||
             group->kind == GROUP_FINITE)
             continue;

@@ -627,6 +627,7 @@ const char *model_cu(const Project *project, const Layout *layout, Program *cons
     if (calls(buf_text(&steps), "conv")) buf_put(&out, "#include \"runtime/device/conv.h\"\n");
     if (calls(buf_text(&steps), "pool")) buf_put(&out, "#include \"runtime/device/pool.h\"\n");
     if (strstr(kernels, "SHARED Attention")) buf_put(&out, "#include \"runtime/device/attention.h\"\n");
+    if (strstr(kernels, "FOR_ROW_BLOCKS") || strstr(kernels, "Tile<")) buf_put(&out, "#include \"runtime/device/tile.h\"\n");
     buf_put(&out, "#include \"runtime/controller/step.h\"\n\n");
     buf_put(&out, kernels);
     buf_put(&out, buf_text(&steps));

@@ -12,7 +12,8 @@
  * works a row at a time; so do the operations between two such reductions, those on one number a row too;
  * - attention reads its operands through transposes, slices and reshapes where strides can tell what those do;
  * - it may join and be stored as well (a stash; one of an optimizer's moments) where every reader outside comes after the whole
- * group. Each of those stands later in the graph than the group's last operation, so no path leads from the group back into it.
+ * group. Each of those stands later in the graph than the group's last operation, so no path leads from the group back into it;
+ * - a scan whose rows never meet is one group: a recurrent cell over time.
  * With no_fuse only constants, iota, dims and broadcasts are folded. */
 #include "passes/fuse.h"
 #include "support/diag.h"
@@ -323,6 +324,8 @@ static Group *group_of(Fuse *f, const Draft *d)
     }
     for (int b = 0; b < 2; b++)
         if (root->body[b] && group->kind == GROUP_REGION) group->body[b] = pass_fuse(root->body[b], f->no_fuse);
+    if (group->kind == GROUP_REGION && !f->no_fuse) group->rows = fuse_cell_rows(group);
+    if (group->rows) group->kind = GROUP_CELL;
     return group;
 }
 

@@ -5,6 +5,7 @@
 #include "emit/emit.h"
 
 enum { GROUP_OPS_MAX = 48, GROUP_READS_MAX = 24, CHEAP_COST_MAX = 8, MASK_COST_MAX = 6, UNIFORM_COST_MAX = 100 };
+enum { CELL_BYTES_MAX = 4 << 20 }; /* of matrices that every block of a recurrent cell reads in every step */
 
 typedef struct Draft {
     GroupKind kind;
@@ -51,6 +52,10 @@ void fuse_collect_views(Fuse *f, Group *group, const Op *attention); /* adds the
 bool fuse_reduces_rows(const Fuse *f, const Op *op); /* over the last axes of floats: a block can do one row after another */
 bool fuse_join_rows(Fuse *f, Op *op);                /* joins op to the group of its readers as a part of rows, or does nothing */
 Expr *fuse_count(const Fuse *f, const Value *v, int from, int to); /* elements of axes from .. to - 1 */
+
+/* ---- fuse_cell.c ---- */
+/* How many rows go through the group's scan each by itself, so that it becomes one kernel; NULL: it does not.  Its body is fused already. */
+Expr *fuse_cell_rows(const Group *group);
 
 /* ---- fuse_again.c ---- */
 bool fuse_make_again(Fuse *f, const Op *op); /* marks the result cheap where that is better than storing it */

@@ -2,7 +2,7 @@
  *
  * A scan's gradient is a scan the other way.  Its body begins with a copy of the forward body, which remakes what a step's rules
  * need from the step's incoming carries, slices and constants; the forward scan is made to stack what costs too much to remake
- * (results of dot and the like) and the carries.  It carries the gradients of the forward carries and one sum for each
+ * (results of dot, tanh and the like) and the incoming carries.  It carries the gradients of the forward carries and one sum for each
  * constant; it stacks the gradients of the slices.
  *
  *     h[t] = tanh(x[t] + dot(h[t-1], R))      forward, stacks h[t]
@@ -57,12 +57,39 @@ static void feed(ScanGradient *s, Operands *list, Value *inside, Value *outside)
     vec_push(s->outer->g->arena, &list->outside, outside);
 }
 
+/* Tens of instructions each, where an addition is one. */
+static bool transcendental(OpKind kind)
+{
+    switch (kind) {
+    case OP_exp:
+    case OP_expm1:
+    case OP_log:
+    case OP_log1p:
+    case OP_sin:
+    case OP_cos:
+    case OP_tan:
+    case OP_asin:
+    case OP_acos:
+    case OP_atan:
+    case OP_sinh:
+    case OP_cosh:
+    case OP_asinh:
+    case OP_acosh:
+    case OP_atanh:
+    case OP_tanh:
+    case OP_erf:
+    case OP_sigmoid:
+    case OP_pow: return true;
+    default: return false;
+    }
+}
+
 /* Worth stacking rather than doing again; random numbers would not even be the same. */
 static bool costly(const Op *op)
 {
     OpClass class = op_info(op->kind)->class;
     return class == DOT || class == CONV || class == POOL || class == SORT || class == SCATTER || class == CUMULATIVE ||
-           class == REGION || op->kind == OP_random;
+           class == REGION || op->kind == OP_random || transcendental(op->kind);
 }
 
 /* By operation of the body: COSTLY; CHEAP; or the operand through which alone the result of a costly one reaches it, as of add in
@@ -128,37 +155,10 @@ static Value *stack(ScanGradient *s, Value *v)
     return op_result(g, op, op->n_out - 1, v->dtype, v->rank + 1, shape);
 }
 
-/* a, with time in front, from step `start` on in a tensor of all steps; elsewhere 0, and what falls outside is dropped. */
-static Value *at_step(Graph *g, Value *a, Expr *start, Expr *length)
-{
-    Expr **starts = NEW_ARRAY(g->arena, Expr *, a->rank), **shape = NEW_ARRAY(g->arena, Expr *, a->rank);
-    int64_t *steps = NEW_ARRAY(g->arena, int64_t, a->rank);
-    for (int i = 0; i < a->rank; i++) {
-        starts[i] = i ? expr_int(g->symbols, 0) : start;
-        shape[i] = i ? a->shape[i] : length;
-        steps[i] = 1;
-    }
-    return b_pad(g, a, b_like(g, a, 0), starts, steps, shape);
-}
-
-/* The incoming carries of all steps are the outgoing ones a step later, and the operand at the first step. */
-static Value *incoming(ScanGradient *s, int i)
-{
-    Graph *g = s->outer->g;
-    Symbols *symbols = g->symbols;
-    bool reverse = op_int(s->op, ATTR_reverse);
-    Expr *one = expr_int(symbols, 1), *first = reverse ? expr_sub(symbols, s->length, one) : expr_int(symbols, 0);
-    Value *outgoing = stack(s, s->forward->outputs.at[i]);
-    Value *later = at_step(g, outgoing, expr_int(symbols, reverse ? -1 : 1), s->length);
-    return b_add(g, later, at_step(g, b_expand_dims(g, s->op->in[i], 0), first, s->length));
-}
-
 /* The value of all steps: a slice is its operand. */
 static Value *stash(ScanGradient *s, const Value *inside)
 {
     Value **known = &s->stash[inside->id];
-    for (int i = 0; !*known && i < s->carries; i++)
-        if (inside == body_input(s, i) && dtype_is_float(inside->dtype)) *known = incoming(s, i);
     for (int i = s->carries; !*known && i < s->carries + s->slices; i++)
         if (inside == body_input(s, i)) *known = s->op->in[i];
     if (!*known) *known = stack(s, s->original[inside->id]);

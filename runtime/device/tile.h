@@ -46,4 +46,34 @@ DEVICE int64_t tiles(int64_t n, int64_t size)
 #else
 #include "tile_host.h"
 #endif
+
+/* ---- rows that never meet ----
+ *
+ *     FOR_ROW_BLOCKS (first, last, n) {                   a few rows that no other block touches, BLOCK_ROWS at most
+ *         rows_dot(y, a, strided(b, 64, 1), first, last, 64, 128);
+ *         __syncthreads();
+ *         FOR_BLOCK_ROWS (row, first, last) {
+ *             FOR_ROW_LANES (j, 64) ...                   elements of a row, shared out among a warp's threads
+ *         }
+ *     } */
+#define FOR_ROW_BLOCKS(first, last, n)                                                                                             \
+    for (RowBlocks blocks(n); blocks.more(); blocks.next())                                                                        \
+        for (int64_t first = blocks.first(), last = blocks.last(), once = 1; once; once = 0)
+
+/* y (rows first to last, n) = a (rows, depth) · b (depth, n), y and a row after row. */
+template <class T>
+__device__ void rows_dot(T *y, const T *a, Strided<T> b, int64_t first, int64_t last, int64_t n, int64_t depth)
+{
+    constexpr int COLUMNS = ROW_TILE_BYTES / sizeof(T);
+    const int rows = (int)(last - first);
+    FOR_TILES (i, tiles(n, COLUMNS)) {
+        Tile<T, BLOCK_ROWS, COLUMNS> x;
+        const int64_t left = n - i * COLUMNS;
+        T *const to = y + first * n + i * COLUMNS;
+        x.zero();
+        x.dot(strided(a + first * depth, depth, 1), strided(b.at + i * COLUMNS * b.column, b.row, b.column), depth, rows,
+              left < COLUMNS ? (int)left : COLUMNS);
+        x.each([=](int r, int j, T &v) INLINED { to[r * n + j] = v; }, rows, left < COLUMNS ? (int)left : COLUMNS);
+    }
+}
 #endif

@@ -5,6 +5,18 @@
 #define INLINED
 #define FOR_TILES(i, n) for (int64_t i = threadIdx.x / 32; i < (n); i += blockDim.x / 32)
 
+#define FOR_BLOCK_ROWS(row, first, last) for (int64_t row = (first) + threadIdx.x / 32; row < (last); row += blockDim.x / 32)
+#define FOR_ROW_LANES(j, n) for (int64_t j = threadIdx.x % 32; j < (n); j += 32)
+enum { BLOCK_ROWS = 8, ROW_TILE_BYTES = 128 };
+struct RowBlocks {
+    int64_t n, at;
+    __device__ RowBlocks(int64_t rows) : n(rows), at(blockIdx.x * (int64_t)BLOCK_ROWS) {}
+    __device__ bool more() const { return at < n; }
+    __device__ void next() { at += gridDim.x * (int64_t)BLOCK_ROWS; }
+    __device__ int64_t first() const { return at; }
+    __device__ int64_t last() const { return n - at < BLOCK_ROWS ? n : at + BLOCK_ROWS; }
+};
+
 /* d (16, 8) += a (16, 8) · b (8, 8), factors rounded to tf32. */
 __device__ inline void mma_tf32(float (&d)[4], const float (&a)[4], const float (&b)[2])
 {

@@ -6,6 +6,22 @@
 #define INLINED __attribute__((always_inline))
 #define FOR_TILES(i, n) for (int64_t i = 0; i < (n); i++)
 
+#define FOR_BLOCK_ROWS(row, first, last) for (int64_t row = first; row < (last); row++)
+#define FOR_ROW_LANES(j, n) FOR_LANES (j, n)
+enum { BLOCK_ROWS = 16, ROW_TILE_BYTES = 256 };
+/* This block's share of n rows, in equal parts. */
+struct RowBlocks {
+    int64_t from, n, parts, part = 0;
+    RowBlocks(int64_t rows)
+        : from(block_first(rows)), n(block_last(rows) - block_first(rows)), parts((n + BLOCK_ROWS - 1) / BLOCK_ROWS)
+    {
+    }
+    bool more() const { return part < parts; }
+    void next() { part++; }
+    int64_t first() const { return from + n * part / parts; }
+    int64_t last() const { return from + n * (part + 1) / parts; }
+};
+
 #if defined(__AVX512F__)
 enum { VECTOR_BYTES = 64, VECTOR_REGISTERS = 32 };
 #elif defined(__AVX__)
@@ -21,7 +37,7 @@ template <class T> struct Lanes {
 constexpr int block_rows(int V)
 {
     const int most = (VECTOR_REGISTERS - V - 1) / V;
-    return most >= 16 ? 16 : most >= 12 ? 12 : most >= 8 ? 8 : most >= 6 ? 6 : most >= 4 ? 4 : most >= 2 ? 2 : 1;
+    return most >= 16 ? 16 : most >= 8 ? 8 : most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
 /* x (R rows of V vectors, x_row elements apart) [+]= a (R, depth) · b (depth, V vectors); b's vectors start at b[v], and its rows
@@ -70,10 +86,7 @@ static inline INLINED void register_rows(int64_t rows, T *x, int64_t x_row, cons
 
 template <class T, int ROWS, int COLUMNS, int GROUPS = 1> struct Tile {
     static constexpr int N = Lanes<T>::N, WIDTH = (COLUMNS + N - 1) / N * N, WHOLE = GROUPS * WIDTH, VECTORS = WHOLE / N,
-                         V = VECTORS % 3 == 0   ? 3
-                             : VECTORS % 4 == 0 ? 4
-                             : VECTORS % 2 == 0 ? 2
-                                                : 1,
+                         V = VECTORS % 3 == 0 ? 3 : VECTORS % 2 == 0 ? 2 : 1,
                          R = block_rows(V) < ROWS ? block_rows(V) : ROWS, DEPTH = 4096 / WHOLE < 8 ? 8 : 4096 / WHOLE;
     alignas(VECTOR_BYTES) T x[ROWS][WHOLE];
 

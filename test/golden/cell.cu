@@ -1,12 +1,13 @@
 /* test.onnx -> model.cu
  * loss   mse(y), optimizer adamw, fp32
  * dims   n 1..64 ~ 8, time 1..512 ~ 32
- * train    14 kernels; bytes moved 608*n*time + 192*n + 512*time + 2600,
+ * train    8 kernels; bytes moved 320*n*time + 160*n + 3112,
  *          least possible 32*n*time + 32*n + 1536
  * made by disc-gen models/test.onnx -o build */
 #include "model.h"
 #include "runtime/device/device.h"
 #include "runtime/device/blas.h"
+#include "runtime/device/tile.h"
 #include "runtime/controller/step.h"
 
 /* transpose_each: f32[8, 8] = transpose  "/rnn" */
@@ -18,10 +19,37 @@ __global__ void transpose_each(float *__restrict__ y, const float *__restrict__ 
     }
 }
 
-/* add_tanh: f32[n, 8] = add, tanh */
-__global__ void add_tanh(float *y, const float *a, const float *b, int64_t n0)
+/* body_over_time: f32[n, 8], f32[time, n, 8], f32[time, n, 8] = scan  "/rnn" */
+__global__ void body_over_time(float *__restrict__ y0, float *__restrict__ y1, float *__restrict__ y2,
+                               const float *__restrict__ r, const float *__restrict__ h_first, const float *__restrict__ x,
+                               float *__restrict__ part, int64_t n0, int64_t n1)
 {
-    FOR_EACH (i, n0) y[i] = tanhf(a[i] + b[i]);
+    FOR_ROW_BLOCKS (first, last, n0) {
+        const float *h = h_first;
+        for (int64_t i = 0; i < n1; i++) {
+            const int64_t t = i;
+            const float *const x_t = x + t * (n0 * 8);
+            float *const y1_t = y1 + t * (n0 * 8);
+            float *const y2_t = y2 + t * (n0 * 8);
+            rows_dot(part, h, strided(r, 8, 1), first, last, 8, 8);
+            __syncthreads();
+            FOR_BLOCK_ROWS (row, first, last) {
+                const int64_t at = row * 8;
+                FOR_ROW_LANES (j, 8) y1_t[at + j] = tanhf(part[at + j] + x_t[at + j]);
+            }
+            __syncthreads();
+            FOR_BLOCK_ROWS (row, first, last) {
+                const int64_t at2 = row * 8;
+                FOR_ROW_LANES (j, 8) y2_t[at2 + j] = h[at2 + j];
+            }
+            __syncthreads();
+            h = y1_t;
+        }
+        FOR_BLOCK_ROWS (row, first, last) {
+            const int64_t at3 = row * 8;
+            FOR_ROW_LANES (j, 8) y0[at3 + j] = h[at3 + j];
+        }
+    }
 }
 
 /* reduce_sum: f32[] = reduce_sum  "loss" */
@@ -33,19 +61,6 @@ __global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, i
         FOR_THREADS (j, n0) s += a[j];
         s = block_sum(s);
         if (FIRST_THREAD) y[row] = s;
-    }
-}
-
-/* pad_add: f32[time, n, 8] = pad, pad, add  "/rnn" */
-__global__ void pad_add(float *__restrict__ y, const float *__restrict__ a, const float *__restrict__ b, int64_t n0, int64_t n1)
-{
-    FOR_ROWS (row, n0) {
-        const int64_t at = row * n1 - n1;
-        const int64_t at2 = row * n1;
-        FOR_LANES (j, n1) {
-            const float v = (row >= 1 ? a[at + j] : 0.f) + (row < 1 ? b[at2 + j] : 0.f);
-            y[at2 + j] = v;
-        }
     }
 }
 
@@ -61,12 +76,37 @@ __global__ void broadcast_each_2(float *__restrict__ y, int64_t n0)
     FOR_EACH (i, n0) y[i] = 1.f;
 }
 
-/* mul_sub_mul: f32[n, 8] = add, mul, sub, mul  "/rnn" */
-__global__ void mul_sub_mul(float *y, const float *a, const float *b, const float *c, int64_t n0)
+/* gradient_over_time: f32[n, 8], f32[time, n, 8] = scan  "/rnn" */
+__global__ void gradient_over_time(float *__restrict__ y0, float *__restrict__ y1, const float *__restrict__ r,
+                                   const float *__restrict__ gradient_of_carry_first,
+                                   const float *__restrict__ gradient_of_stacked, const float *__restrict__ stash,
+                                   float *__restrict__ gradient_of_carry_both, int64_t n0, int64_t n1)
 {
-    FOR_EACH (i, n0) {
-        const float v = c[i];
-        y[i] = (a[i] + b[i]) * (1.f - v * v);
+    FOR_ROW_BLOCKS (first, last, n0) {
+        const float *gradient_of_carry = gradient_of_carry_first;
+        for (int64_t i = 0; i < n1; i++) {
+            const int64_t t = n1 - 1 - i;
+            const float *const gradient_of_stacked_t = gradient_of_stacked + t * (n0 * 8);
+            const float *const stash_t = stash + t * (n0 * 8);
+            float *const y1_t = y1 + t * (n0 * 8);
+            float *const gradient_of_carry_next = gradient_of_carry_both + i % 2 * (n0 * 8);
+            FOR_BLOCK_ROWS (row, first, last) {
+                const int64_t at = row * 8;
+                FOR_ROW_LANES (j, 8) {
+                    const float v = gradient_of_carry[at + j] + gradient_of_stacked_t[at + j];
+                    const float v2 = stash_t[at + j];
+                    y1_t[at + j] = v * (1.f - v2 * v2);
+                }
+            }
+            __syncthreads();
+            rows_dot(gradient_of_carry_next, y1_t, strided(r, 8, 1), first, last, 8, 8);
+            __syncthreads();
+            gradient_of_carry = gradient_of_carry_next;
+        }
+        FOR_BLOCK_ROWS (row, first, last) {
+            const int64_t at2 = row * 8;
+            FOR_ROW_LANES (j, 8) y0[at2 + j] = gradient_of_carry[at2 + j];
+        }
     }
 }
 
@@ -114,25 +154,20 @@ int train_step(Step *s)
     float *const rnn_transpose = buffer<float>(s, TRAIN_RNN_TRANSPOSE);                 /* (8, 8) "/rnn" */
     float *const rnn = buffer<float>(s, TRAIN_RNN);                                     /* (n, 8) "/rnn" */
     float *const rnn_scan_1 = buffer<float>(s, TRAIN_RNN_SCAN_1);                       /* (time, n, 8) "/rnn" */
-    float *const dot_2 = buffer<float>(s, TRAIN_DOT_2);                                 /* (n, 8) */
+    float *const rnn_scan_2 = buffer<float>(s, TRAIN_RNN_SCAN_2);                       /* (time, n, 8) "/rnn" */
+    char *const body_over_time_scratch = buffer<char>(s, TRAIN_BODY_OVER_TIME_SCRATCH); /*  "scratch of body_over_time" */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                   /* () "loss" */
-    float *const d_rnn_add = buffer<float>(s, TRAIN_D_RNN_ADD);                         /* (time, n, 8) "gradient of /rnn" */
     float *const d_rnn_broadcast = buffer<float>(s, TRAIN_D_RNN_BROADCAST);             /* (n, 8) "gradient of /rnn" */
     float *const d_loss = buffer<float>(s, TRAIN_D_LOSS);                               /* (time, n, 8) "gradient of loss" */
     float *const d_rnn_scan = buffer<float>(s, TRAIN_D_RNN_SCAN);                       /* (n, 8) "gradient of /rnn" */
     float *const d_rnn_scan_1 = buffer<float>(s, TRAIN_D_RNN_SCAN_1);                   /* (time, n, 8) "gradient of /rnn" */
+    char *const gradient_over_time_scratch = buffer<char>(s, TRAIN_GRADIENT_OVER_TIME_SCRATCH); /*  "scratch of gradient_over_time" */
     float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                 /* (8, 8) "gradient of /rnn" */
 
     /* ---- forward ---- */
     unit(s, 0);   LAUNCH(s, transpose_each, rows(8, 8), 32)(rnn_transpose, r);                      /* "/rnn" */
-    unit(s, 1);   copy_tensor(s, rnn, h, 32*n);
-    for (int64_t t = 0; t < time; t++) { /* "/rnn" */
-        float *const x_t = x + t * (8*n); /* (n, 8) */
-        float *const rnn_scan_1_t = rnn_scan_1 + t * (8*n); /* (n, 8) */
-        dot(s, dot_2, rnn, rnn_transpose, 1, n, 8, 8, 0, 0);
-        LAUNCH(s, add_tanh, elements(8*n), 256)(rnn_scan_1_t, dot_2, x_t, 8*n);
-        copy_tensor(s, rnn, rnn_scan_1_t, 32*n);
-    }
+    unit(s, 1);   LAUNCH(s, body_over_time, rows(n, 145*time), 256)(rnn, rnn_scan_1, rnn_scan_2, rnn_transpose, h, x,
+            (float *)body_over_time_scratch, n, time);                                              /* "/rnn" */
 
     /* ---- loss ---- */
     unit(s, 2);   LAUNCH(s, reduce_sum, rows(1, 8*n*time), 256)(loss, rnn_scan_1, 8*n*time);        /* "loss" */
@@ -141,20 +176,13 @@ int train_step(Step *s)
     unit(s, 3);   if (int error = commit(s, loss)) return error;
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
-    unit(s, 4);   LAUNCH(s, pad_add, rows(time, 8*n), 64)(d_rnn_add, rnn_scan_1, h, time, 8*n);     /* "/rnn" */
-    unit(s, 5);   LAUNCH(s, broadcast_each, elements(8*n), 256)(d_rnn_broadcast, 8*n);              /* "/rnn" */
-    unit(s, 6);   LAUNCH(s, broadcast_each_2, elements(8*n*time), 256)(d_loss, 8*n*time);           /* "loss" */
-    unit(s, 7);   copy_tensor(s, d_rnn_scan, d_rnn_broadcast, 32*n);
-    for (int64_t t = time - 1; t >= 0; t--) { /* "/rnn" */
-        float *const d_loss_t = d_loss + t * (8*n); /* (n, 8) */
-        float *const rnn_scan_1_t_2 = rnn_scan_1 + t * (8*n); /* (n, 8) */
-        float *const d_rnn_scan_1_t = d_rnn_scan_1 + t * (8*n); /* (n, 8) */
-        LAUNCH(s, mul_sub_mul, elements(8*n), 256)(d_rnn_scan_1_t, d_rnn_scan, d_loss_t, rnn_scan_1_t_2, 8*n); /* "/rnn" */
-        dot(s, d_rnn_scan, d_rnn_scan_1_t, r, 1, n, 8, 8, 0, 0);
-    }
-    unit(s, 8);   dot(s, d_rnn, d_rnn_scan_1, d_rnn_add, 1, 8, 8, n*time, 1, 0);                    /* "/rnn" */
+    unit(s, 4);   LAUNCH(s, broadcast_each, elements(8*n), 256)(d_rnn_broadcast, 8*n);              /* "/rnn" */
+    unit(s, 5);   LAUNCH(s, broadcast_each_2, elements(8*n*time), 256)(d_loss, 8*n*time);           /* "loss" */
+    unit(s, 6);   LAUNCH(s, gradient_over_time, rows(n, 161*time), 256)(d_rnn_scan, d_rnn_scan_1, r, d_rnn_broadcast, d_loss,
+            rnn_scan_1, (float *)gradient_over_time_scratch, n, time);                              /* "/rnn" */
+    unit(s, 7);   dot(s, d_rnn, d_rnn_scan_1, rnn_scan_2, 1, 8, 8, n*time, 1, 0);                   /* "/rnn" */
     save_gradient(s, WEIGHT_R, d_rnn, 256);
-    unit(s, 9);   LAUNCH(s, update, elements(64), 256)(r_exp_avg, r_exp_avg_sq, r, r_exp_avg, d_rnn, r_exp_avg_sq, r, beta1,
+    unit(s, 8);   LAUNCH(s, update, elements(64), 256)(r_exp_avg, r_exp_avg_sq, r, r_exp_avg, d_rnn, r_exp_avg_sq, r, beta1,
             one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 64); /* "r" */
     return s->error;
 }

@@ -183,6 +183,14 @@ static void put_group(Case *c, Kernels *kernels, const Group *group)
     for (int i = 0; i < n; i++) put_launch(c, &launches[i]);
 }
 
+/* Loops around launches are the step's text, not a kernel's: run by test/reference and test/conformance. */
+static bool has_region(const Groups *groups)
+{
+    for (int i = 0; i < groups->list.n; i++)
+        if (groups->list.at[i]->kind == GROUP_REGION) return true;
+    return false;
+}
+
 static void put_compare(Case *c, Value *v, const char *name, double tolerance)
 {
     buf_printf(c->out, "    compare(s, data, %s, %s, \"%s: %s\", %g);\n", c->pointer[v->id], number(c, value_count(c->g, v)),
@@ -214,6 +222,10 @@ static void put_run(Case *c, Kernels *kernels, const char *dims, bool fused, int
     }
     interpret(c->arena, reference, c->dims, inputs, outputs);
     Groups *groups = pass_fuse(g, !fused);
+    if (has_region(groups)) {
+        if (fused) bug("%s: a scan is no cell", c->name);
+        groups = pass_fuse(g, false);
+    }
     for (int i = 0; i < groups->list.n; i++) put_group(c, kernels, groups->list.at[i]);
     for (int i = 0; i < g->outputs.n; i++) {
         write_array(c, &outputs[i]);
@@ -269,7 +281,7 @@ int main(int argc, char **argv)
         }
     }
     fprintf(source,
-            "#include \"device/device.h\"\n#include \"device/conv.h\"\n#include \"device/pool.h\"\n#include \"device/attention.h\"\n#include \"harness.h\"\n\n%s%sint main(int argc, char "
+            "#include \"device/device.h\"\n#include \"device/conv.h\"\n#include \"device/pool.h\"\n#include \"device/tile.h\"\n#include \"device/attention.h\"\n#include \"harness.h\"\n\n%s%sint main(int argc, char "
             "**argv)\n{\n",
             kernels_text(kernels), buf_text(&runs));
     fprintf(source,

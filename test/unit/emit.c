@@ -332,7 +332,7 @@ static void what_a_loop_reads_outlives_it(void **state)
     (void)state;
     World w = world(read_all(arena_new(), "test/golden/cell.ir"));
     w.g->name = "infer"; /* forward alone */
-    emit(&w, false);
+    emit(&w, true);
     const Item *loop = first_of(&w.p->items, ITEM_LOOP);
     assert_non_null(loop);
     int end = loop->body[0].at[loop->body[0].n - 1]->position;
