@@ -125,10 +125,12 @@ static void put_tensors(Report *r)
                                    : 0,
                    states[i], report_word(r, t->reason));
     }
-    buf_put(&r->out, "],\n/* states of the optimizer */\nstates: [\n");
+    buf_put(&r->out, "],\n/* states of the optimizer: weight, what stands behind its name */\nstates: [\n");
     for (int i = 0; i < l->states.n; i++) {
-        report_text(&r->out, l->states.at[i].tensor->name);
-        buf_put(&r->out, ",\n");
+        const Tensor *t = l->states.at[i].tensor;
+        const size_t n = strlen(t->of->name);
+        const char *behind = strncmp(t->name, t->of->name, n) ? arena_text(r->arena, ": %s", t->name) : t->name + n;
+        buf_printf(&r->out, "[%d,%d],\n", layout_find(l->weight_of, t->of->name), report_word(r, behind));
     }
     buf_put(&r->out, "],\n");
 }

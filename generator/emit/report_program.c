@@ -134,14 +134,20 @@ static Expr *unit_saved(Report *r, const Program *p, const Unit *unit, uint8_t *
 static void put_units(Report *r, const Program *p)
 {
     uint8_t *counted = NEW_ARRAY(r->arena, uint8_t, p->graph->next_op + 1);
-    buf_put(&r->out, "/* first and last launch, kind, kernels, operations, node, flops, bytes moved, bytes saved by fusing */\nunits: [\n");
+    Map *works = map_new(r->arena);
+    buf_put(&r->out, "/* first and last launch, node, place in works */\nunits: [\n");
     for (int u = 0; u < p->units.n; u++) {
         const Unit *unit = &p->units.at[u];
-        buf_printf(&r->out, "[%d,%d,%d,%d,%d,%d,%d,%d,%d],\n", unit->first, unit->last,
-                   report_word(r, group_kind_name(unit->group->kind)), kernels_word(r, &p->items, unit->first_item, unit->last_item),
-                   ops_word(r, unit->group), report_word(r, unit->source), report_size(r, unit->flops), report_size(r, unit->moved),
-                   report_size(r, unit_saved(r, p, unit, counted)));
+        const char *work = arena_text(
+            r->arena, "%d,%d,%d,%d,%d,%d", report_word(r, group_kind_name(unit->group->kind)),
+            kernels_word(r, &p->items, unit->first_item, unit->last_item), ops_word(r, unit->group), report_size(r, unit->flops),
+            report_size(r, unit->moved), report_size(r, unit_saved(r, p, unit, counted)));
+        if (!map_has(works, work)) map_set(works, work, (void *)(intptr_t)(map_count(works) + 1));
+        buf_printf(&r->out, "[%d,%d,%d,%d],\n", unit->first, unit->last, report_word(r, unit->source),
+                   (int)(intptr_t)map_get(works, work) - 1);
     }
+    buf_put(&r->out, "],\n/* kind, kernels, operations, flops, bytes moved, bytes saved by fusing (-1: nothing is fused) */\nworks: [\n");
+    for (int i = 0; i < map_count(works); i++) buf_printf(&r->out, "[%s],\n", map_key(works, i));
     buf_put(&r->out, "],\n");
 }
 
