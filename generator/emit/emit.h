@@ -107,6 +107,7 @@ void kernels_emit(Kernels *k, const Group *group, Launch **launches, int *n, Exp
 /* Whether result `out` may lie in the memory of operand `in`: every element of in is read only by who writes the same element of out. */
 bool kernels_in_place(const Group *group, const Value *in, const Value *out);
 const char *kernels_text(const Kernels *k); /* all of them, in order of first use, each with its head comment */
+bool kernels_multiply(const Kernels *k, Dtype d); /* whether a product or convolution of the library takes or makes elements of d */
 
 /* ---- the folder ---- */
 typedef struct {

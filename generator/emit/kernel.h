@@ -213,6 +213,7 @@ struct Kernels {
     Map *by_text; /* signature and body -> name */
     Map *names;
     Map *tables; /* initialiser -> name */
+    bool multiplied[DTYPES_COUNT]; /* operands of a library's products and convolutions */
 };
 const char *kernels_table(Kernels *all, const char *type, const char *content, int64_t n);
 /* Adds a finished kernel (or finds an equal one) and fills the launch. */

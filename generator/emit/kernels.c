@@ -20,6 +20,11 @@ const char *kernels_text(const Kernels *all)
     return buf_text(&all->text);
 }
 
+bool kernels_multiply(const Kernels *all, Dtype d)
+{
+    return all->multiplied[d];
+}
+
 Expr *count_of(Kernels *all, const Value *v)
 {
     return expr_canonical(all->symbols, expr_product(all->symbols, v->shape, v->rank));
@@ -291,6 +296,7 @@ Launch *library_launch(Kernels *all, const Group *group, const char *function)
 void launch_arg_value(Kernels *all, Launch *l, Value *v)
 {
     vec_push(all->arena, &l->args, ((Arg){.kind = ARG_VALUE, .value = v}));
+    if (l->library && (!strncmp(l->kernel, "dot", 3) || !strncmp(l->kernel, "conv", 4))) all->multiplied[v->dtype] = true;
 }
 void launch_arg_expr(Kernels *all, Launch *l, Expr *e)
 {

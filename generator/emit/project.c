@@ -141,13 +141,29 @@ static void write_report(Folder *folder, const Project *project, const Layout *l
     arena_free(brief.arena);
 }
 
-static void write_folder(const Project *project, const Layout *layout, Program *const *programs, const Groups *const *groups, int n,
-                         const char *kernels)
+/* "T(float) T(int64_t)": the types that the model multiplies; float always, which 16-bit floats are summed as. */
+static const char *multiplied(Arena *arena, const Kernels *kernels, bool only_short)
 {
+    Buf out = {.arena = arena};
+    for (int d = 0; d < DTYPES_COUNT; d++) {
+        const bool is_short = d == DTYPE_f16 || d == DTYPE_bf16;
+        if (only_short ? is_short && kernels_multiply(kernels, d) : d == DTYPE_f32 || kernels_multiply(kernels, d))
+            buf_printf(&out, "%sT(%s)", out.length ? " " : "", dtype_c(d));
+    }
+    return buf_text(&out);
+}
+
+static void write_folder(const Project *project, const Layout *layout, Program *const *programs, const Groups *const *groups, int n,
+                         const Kernels *all)
+{
+    const char *kernels = kernels_text(all);
     Arena *arena = layout->arena;
     Buf source = {.arena = arena};
     comment_put(&source, file_name(project->options->model));
-    const Hole holes[] = {{"MODEL", buf_text(&source)}, {"PROGRAM", project->options->inference ? "runner" : "trainer"}};
+    const Hole holes[] = {{"MODEL", buf_text(&source)},
+                          {"PROGRAM", project->options->inference ? "runner" : "trainer"},
+                          {"TYPES", multiplied(arena, all, false)},
+                          {"SHORT_TYPES", multiplied(arena, all, true)}};
     const int n_holes = sizeof holes / sizeof *holes;
     Folder *folder = folder_open(arena, project->options->out);
     write_text(folder, "model.h", text_of_header, project, layout, programs, n, kernels);
@@ -197,5 +213,5 @@ void emit_project(const Project *project, Arena *arena, Symbols *symbols)
             pass_rematerialize(arena, symbols, programs[i]);
             find_plans(layout, programs[i]);
         }
-    write_folder(project, layout, programs, (const Groups *const *)groups, n, kernels_text(kernels));
+    write_folder(project, layout, programs, (const Groups *const *)groups, n, kernels);
 }

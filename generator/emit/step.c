@@ -512,7 +512,7 @@ static void replays_text(Buf *out, const Layout *layout, const Program *p, const
         out,
         "/* Units of %s's step that may run again, so that a buffer that was given up has its content back: the same launches\n"
         " * on the same operands, with buffers wherever they lie by now. */\n"
-        "void %s_replay(Step *s, int unit)\n{\n    switch (unit) {\n",
+        "STEP_FUNCTION void %s_replay(Step *s, int unit)\n{\n    switch (unit) {\n",
         p->name, p->name);
     for (int u = 0; u < program_all_units(p); u++)
         if (program_unit(p, u)->again) replay_text(out, layout, p, memory, u);
@@ -537,7 +537,7 @@ void step_text(Buf *out, const Layout *layout, const Program *p, const Guards *g
                w.checks       ? ", or STEP_NOT_FINITE where the loss is no number, STEP_OVERFLOW where a gradient is none"
                : w.has_commit ? ", or STEP_NOT_FINITE where the loss is no number"
                               : "");
-    buf_printf(out, "int %s_step(Step *s)\n{\n", p->name);
+    buf_printf(out, "STEP_FUNCTION int %s_step(Step *s)\n{\n", p->name);
     declare_dims(out, &w, used);
     declare_memory(out, &w, used);
     buf_put(out, body);

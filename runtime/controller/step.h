@@ -5,6 +5,13 @@
 #include "../device/device.h"
 #include <string.h>
 
+/* A step is long, straight, and waits for its kernels: a compiler that works hard on it wastes its time. */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define STEP_FUNCTION __attribute__((optimize("O1")))
+#else
+#define STEP_FUNCTION
+#endif
+
 template <class T> static inline T *buffer(const Step *s, int b)
 {
     return (T *)(s->arena + s->at[b]);

@@ -26,6 +26,12 @@ DOT_TYPES(DOT)
 SHORT_TYPES(DOT)
 #undef DOT
 
+/* The types that a program multiplies: its Makefile may name fewer, so that less is compiled (-D'USED_TYPES(T)=T(float)'). */
+#ifndef USED_TYPES
+#define USED_TYPES(T) DOT_TYPES(T)
+#define USED_SHORT_TYPES(T) SHORT_TYPES(T)
+#endif
+
 /* The type that sums of T are kept in. */
 template <class T> struct Sum {
     typedef T type;

@@ -12,15 +12,15 @@ static cublasStatus_t gemm(const Step *s, cublasOperation_t tb, cublasOperation_
 }
 
 /* Floats of 32 or 16 bits, summed as those of 32. */
-static cudaDataType_t type_of(const float *)
+[[maybe_unused]] static cudaDataType_t type_of(const float *)
 {
     return CUDA_R_32F;
 }
-static cudaDataType_t type_of(const half *)
+[[maybe_unused]] static cudaDataType_t type_of(const half *)
 {
     return CUDA_R_16F;
 }
-static cudaDataType_t type_of(const bfloat16 *)
+[[maybe_unused]] static cudaDataType_t type_of(const bfloat16 *)
 {
     return CUDA_R_16BF;
 }
@@ -67,17 +67,18 @@ static void dot_of(Step *s, float *c, const float *a, const float *b, int64_t ba
 {
     library_dot(s, c, a, b, batch, m, n, k, ta, tb);
 }
-static void dot_of(Step *s, double *c, const double *a, const double *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
-                   bool tb)
+[[maybe_unused]] static void dot_of(Step *s, double *c, const double *a, const double *b, int64_t batch, int64_t m, int64_t n,
+                                    int64_t k, bool ta, bool tb)
 {
     library_dot(s, c, a, b, batch, m, n, k, ta, tb);
 }
-#define SHORT(R, T)                                                                                                                \
+#define SHORT_AS(R, T)                                                                                                             \
     static void dot_of(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)    \
     {                                                                                                                              \
         library_dot(s, c, a, b, batch, m, n, k, ta, tb);                                                                           \
     }
-SHORT(half, half) SHORT(float, half) SHORT(bfloat16, bfloat16) SHORT(float, bfloat16)
+#define SHORT(T) SHORT_AS(T, T) SHORT_AS(float, T)
+USED_SHORT_TYPES(SHORT)
 template <class T>
 static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 {
@@ -97,5 +98,5 @@ static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t
     }
 #define DOT(T) DOT_AS(T, T)
 #define DOT_FLOATS(T) DOT_AS(float, T)
-DOT_TYPES(DOT)
-SHORT_TYPES(DOT_FLOATS)
+USED_TYPES(DOT)
+USED_SHORT_TYPES(DOT_FLOATS)

@@ -205,5 +205,5 @@ static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t
     }
 #define DOT(T) DOT_AS(T, T)
 #define DOT_FLOATS(T) DOT_AS(float, T)
-DOT_TYPES(DOT)
-SHORT_TYPES(DOT_FLOATS)
+USED_TYPES(DOT)
+USED_SHORT_TYPES(DOT_FLOATS)

@@ -14,10 +14,10 @@
     {                                                                                                                              \
         conv_grad_weight_plain(s, dw, dy, x, shape);                                                                               \
     }
-DOT_TYPES(CONV)
+USED_TYPES(CONV)
 #define CONV_FLOATS(T)                                                                                                             \
     void conv_grad_weight(Step *s, float *dw, const T *dy, const T *x, const Conv &shape)                                          \
     {                                                                                                                              \
         conv_grad_weight_plain(s, dw, dy, x, shape);                                                                               \
     }
-SHORT_TYPES(CONV_FLOATS)
+USED_SHORT_TYPES(CONV_FLOATS)

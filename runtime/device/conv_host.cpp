@@ -1,7 +1,7 @@
 /* conv.h on the processor.
  *
  * Floats and doubles: with channels last where sizes suit that (conv_last.h), else through tiles (conv_tile.h), channels that stand
- * alone through conv_depthwise.h.  Other types result by result (conv_plain.h).
+ * alone through conv_depthwise.h.  16-bit floats as floats (conv_short.h), other types result by result (conv_plain.h).
  *
  * Tiles, with K pairs of a channel of the group and a tap:
  *
@@ -144,69 +144,55 @@ static bool is_depthwise(const Conv &s)
     return s.c / s.groups == 1 && s.o / s.groups <= 2;
 }
 
-#define CONV_TILES(T)                                                                                                              \
-    void conv(Step *s, T *y, const T *x, const T *w, const Conv &shape)                                                            \
-    {                                                                                                                              \
-        if (!fits_tiles(shape))                                                                                                    \
-            conv_plain(s, y, x, w, shape);                                                                                         \
-        else if (!launch_wanted(s, elements(1), "conv"))                                                                                   \
-            return;                                                                                                                \
-        else if (is_depthwise(shape))                                                                                              \
-            depthwise(y, x, w, shape);                                                                                             \
-        else if (!conv_last(y, x, w, shape, worth_sharing(shape)))                                                                 \
-            conv_tiles(y, x, w, shape);                                                                                            \
-    }                                                                                                                              \
-    void conv_grad_input(Step *s, T *dx, const T *dy, const T *w, const Conv &shape)                                               \
-    {                                                                                                                              \
-        if (!fits_tiles(shape))                                                                                                    \
-            conv_grad_input_plain(s, dx, dy, w, shape);                                                                            \
-        else if (!launch_wanted(s, elements(1), "conv_grad_input"))                                                                                   \
-            return;                                                                                                                \
-        else if (is_depthwise(shape))                                                                                              \
-            depthwise_grad_input(dx, dy, w, shape);                                                                                \
-        else if (!conv_last_grad_input(dx, dy, w, shape, worth_sharing(shape)))                                                    \
-            grad_input_tiles(dx, dy, w, shape);                                                                                    \
-    }                                                                                                                              \
-    void conv_grad_weight(Step *s, T *dw, const T *dy, const T *x, const Conv &shape)                                              \
-    {                                                                                                                              \
-        if (!fits_tiles(shape))                                                                                                    \
-            conv_grad_weight_plain(s, dw, dy, x, shape);                                                                           \
-        else if (!launch_wanted(s, elements(1), "conv_grad_weight"))                                                                                   \
-            return;                                                                                                                \
-        else if (is_depthwise(shape))                                                                                              \
-            depthwise_grad_weight(dw, dy, x, shape);                                                                               \
-        else if (!conv_last_grad_weight(dw, dy, x, shape, worth_sharing(shape)))                                                   \
-            grad_weight_tiles(dw, dy, x, shape);                                                                                   \
-    }
-CONV_TILES(float)
-CONV_TILES(double)
-
-#define CONV_PLAIN(T)                                                                                                              \
-    void conv(Step *s, T *y, const T *x, const T *w, const Conv &shape)                                                            \
-    {                                                                                                                              \
-        conv_plain(s, y, x, w, shape);                                                                                             \
-    }                                                                                                                              \
-    void conv_grad_input(Step *s, T *dx, const T *dy, const T *w, const Conv &shape)                                               \
-    {                                                                                                                              \
-        conv_grad_input_plain(s, dx, dy, w, shape);                                                                                \
-    }                                                                                                                              \
-    void conv_grad_weight(Step *s, T *dw, const T *dy, const T *x, const Conv &shape)                                              \
-    {                                                                                                                              \
-        conv_grad_weight_plain(s, dw, dy, x, shape);                                                                               \
-    }
-CONV_PLAIN(int8_t) CONV_PLAIN(int16_t) CONV_PLAIN(int32_t) CONV_PLAIN(int64_t) CONV_PLAIN(uint8_t) CONV_PLAIN(uint16_t)
-    CONV_PLAIN(uint32_t) CONV_PLAIN(uint64_t) CONV_PLAIN(bool)
-
-#define CONV_SHORT(T)                                                                                                              \
-    void conv(Step *s, T *y, const T *x, const T *w, const Conv &shape)                                                            \
+template <class T> static void conv_of(Step *s, T *y, const T *x, const T *w, const Conv &shape)
+{
+    if constexpr (!std::is_floating_point<T>::value)
+        conv_plain(s, y, x, w, shape);
+    else if (!fits_tiles(shape))
+        conv_plain(s, y, x, w, shape);
+    else if (!launch_wanted(s, elements(1), "conv"))
+        return;
+    else if (is_depthwise(shape))
+        depthwise(y, x, w, shape);
+    else if (!conv_last(y, x, w, shape, worth_sharing(shape)))
+        conv_tiles(y, x, w, shape);
+}
+template <class T> static void conv_grad_input_of(Step *s, T *dx, const T *dy, const T *w, const Conv &shape)
+{
+    if constexpr (!std::is_floating_point<T>::value)
+        conv_grad_input_plain(s, dx, dy, w, shape);
+    else if (!fits_tiles(shape))
+        conv_grad_input_plain(s, dx, dy, w, shape);
+    else if (!launch_wanted(s, elements(1), "conv_grad_input"))
+        return;
+    else if (is_depthwise(shape))
+        depthwise_grad_input(dx, dy, w, shape);
+    else if (!conv_last_grad_input(dx, dy, w, shape, worth_sharing(shape)))
+        grad_input_tiles(dx, dy, w, shape);
+}
+template <class T> static void conv_grad_weight_of(Step *s, T *dw, const T *dy, const T *x, const Conv &shape)
+{
+    if constexpr (!std::is_floating_point<T>::value)
+        conv_grad_weight_plain(s, dw, dy, x, shape);
+    else if (!fits_tiles(shape))
+        conv_grad_weight_plain(s, dw, dy, x, shape);
+    else if (!launch_wanted(s, elements(1), "conv_grad_weight"))
+        return;
+    else if (is_depthwise(shape))
+        depthwise_grad_weight(dw, dy, x, shape);
+    else if (!conv_last_grad_weight(dw, dy, x, shape, worth_sharing(shape)))
+        grad_weight_tiles(dw, dy, x, shape);
+}
+#define SHORT(T)                                                                                                                   \
+    static void conv_of(Step *s, T *y, const T *x, const T *w, const Conv &shape)                                                  \
     {                                                                                                                              \
         conv_short(s, y, x, w, shape);                                                                                             \
     }                                                                                                                              \
-    void conv_grad_input(Step *s, T *dx, const T *dy, const T *w, const Conv &shape)                                               \
+    static void conv_grad_input_of(Step *s, T *dx, const T *dy, const T *w, const Conv &shape)                                     \
     {                                                                                                                              \
         conv_grad_input_short(s, dx, dy, w, shape);                                                                                \
     }                                                                                                                              \
-    void conv_grad_weight(Step *s, T *dw, const T *dy, const T *x, const Conv &shape)                                              \
+    static void conv_grad_weight_of(Step *s, T *dw, const T *dy, const T *x, const Conv &shape)                                    \
     {                                                                                                                              \
         conv_grad_weight_short(s, dw, dy, x, shape);                                                                               \
     }                                                                                                                              \
@@ -214,4 +200,19 @@ CONV_PLAIN(int8_t) CONV_PLAIN(int16_t) CONV_PLAIN(int32_t) CONV_PLAIN(int64_t) C
     {                                                                                                                              \
         conv_grad_weight_short(s, dw, dy, x, shape);                                                                               \
     }
-SHORT_TYPES(CONV_SHORT)
+USED_SHORT_TYPES(SHORT)
+
+#define CONV(T)                                                                                                                    \
+    void conv(Step *s, T *y, const T *x, const T *w, const Conv &shape)                                                            \
+    {                                                                                                                              \
+        conv_of(s, y, x, w, shape);                                                                                                \
+    }                                                                                                                              \
+    void conv_grad_input(Step *s, T *dx, const T *dy, const T *w, const Conv &shape)                                               \
+    {                                                                                                                              \
+        conv_grad_input_of(s, dx, dy, w, shape);                                                                                   \
+    }                                                                                                                              \
+    void conv_grad_weight(Step *s, T *dw, const T *dy, const T *x, const Conv &shape)                                              \
+    {                                                                                                                              \
+        conv_grad_weight_of(s, dw, dy, x, shape);                                                                                  \
+    }
+USED_TYPES(CONV)

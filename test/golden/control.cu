@@ -28,7 +28,7 @@ __global__ void exp_each(float *y, const float *a, int64_t n0)
 
 
 /* Outputs of a batch.  Returns 0, or the error of the first launch that failed. */
-int infer_step(Step *s)
+STEP_FUNCTION int infer_step(Step *s)
 {
     const Dims *const d = (const Dims *)s->dims;
     const int64_t n = d->n;

@@ -88,7 +88,7 @@ __global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, i
 
 
 /* One step of training.  Returns 0, or the error of the first launch that failed, or STEP_NOT_FINITE where the loss is no number. */
-int train_step(Step *s)
+STEP_FUNCTION int train_step(Step *s)
 {
     const Dims *const d = (const Dims *)s->dims;
     const int64_t batch = d->batch;
