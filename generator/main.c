@@ -72,6 +72,16 @@ static int64_t peak_of(const Compilation *c, const Graph *g, Arena *scratch)
     return pass_schedule(pass_fuse(&borrowed, c->options->no_fuse));
 }
 
+/* What the pass found is told above the graph. */
+static void row_blocks(Compilation *c, Graph *g)
+{
+    Buf found = {.arena = c->arena};
+    if (c->options->no_fuse) return;
+    pass_row_blocks(g, &found);
+    if (c->options->dump && !strcmp(c->options->dump, "row_blocks")) fputs(buf_text(&found), stdout);
+    after(c, g, "row_blocks");
+}
+
 static bool stash_pays(const Compilation *c, const Graph *g)
 {
     Arena *scratch = arena_new();
@@ -109,6 +119,7 @@ static Graph *training_program(Compilation *c, LossInfo *loss)
     after(c, g, "gradient");
     pass_optimizer(g, gradients, c->options), after(c, g, "optimizer");
     to_primitives(c, g);
+    row_blocks(c, g);
     stash(c, g);
     return g;
 }
@@ -120,6 +131,7 @@ static Graph *evaluation_program(Compilation *c)
     pass_loss(g, c->options, false), after(c, g, "loss");
     prepare(c, g);
     to_primitives(c, g);
+    row_blocks(c, g);
     return g;
 }
 
@@ -129,6 +141,7 @@ static Graph *inference_program(Compilation *c)
     g->name = "infer";
     prepare(c, g);
     to_primitives(c, g);
+    row_blocks(c, g);
     return g;
 }
 

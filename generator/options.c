@@ -41,7 +41,8 @@ static const char help[] =
     "  --no-fuse                    one kernel an operation\n"
     "  --no-report                  no DIR/report.html\n"
     "  --dump PASS                  prints the program's IR after a pass: import, loss, recognise, short, gradient, optimizer, decompose, "
-    "fold, simplify, stash;\n"
+    "fold, simplify, stash,\n"
+    "                               row_blocks: with what runs over blocks of rows, and why other wide products do not;\n"
     "                               fuse: which operations share a kernel, and what lies in memory between kernels and why\n"
     "  --help, --version\n";
 
@@ -107,11 +108,11 @@ static int batch_norm_of(const char *text)
 static void check_dump(const char *pass)
 {
     static const char *const passes[] = {"import",    "loss", "recognise", "short", "gradient", "optimizer",
-                                         "decompose", "fold", "simplify",  "stash", "fuse"};
+                                         "decompose", "fold", "simplify",  "row_blocks", "stash", "fuse"};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!strcmp(passes[i], pass)) return;
-    error_exit("--dump %s: no such pass; there are import, loss, recognise, short, gradient, optimizer, decompose, fold, simplify, stash, "
-               "fuse",
+    error_exit("--dump %s: no such pass; there are import, loss, recognise, short, gradient, optimizer, decompose, fold, simplify, row_blocks, "
+               "stash, fuse",
                pass);
 }
 

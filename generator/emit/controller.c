@@ -444,6 +444,35 @@ static void traffic_function(Tables *t, const Program *p)
                p->name, expr_c(l, p->moved, "d->"), expr_c(l, p->least, "d->"), expr_c(l, p->flops, "d->"));
 }
 
+static void size_function(Tables *t, const char *name, Expr *e)
+{
+    buf_printf(&t->out, "static int64_t %s(const int64_t *dims)\n{\n    const Dims *d = (const Dims *)dims;\n    (void)d;\n    return %s;\n}\n", name,
+               expr_c(t->l, e, "d->"));
+}
+
+/* The dims that say how many rows the program's loops take at a time. */
+static int blocks_table(Tables *t, const Program *p)
+{
+    const Layout *l = t->l;
+    Buf rows = {.arena = l->arena};
+    int n = 0;
+    for (int i = 0; i < l->blocks.n; i++) {
+        const NamedBlock *block = &l->blocks.at[i];
+        bool used = false;
+        for (int o = 0; o < p->graph->ops.n; o++)
+            used |= p->graph->ops.at[o]->kind == OP_blocks && op_exprs(p->graph->ops.at[o], ATTR_block, NULL)[0] == block->symbol;
+        if (!used) continue;
+        size_function(t, arena_text(l->arena, "%s_rows_%d", p->name, n), block->rows);
+        size_function(t, arena_text(l->arena, "%s_row_bytes_%d", p->name, n), block->row_bytes);
+        buf_printf(&rows, "    {%d, %s_rows_%d, %s_row_bytes_%d}, /* %s: rows of %s at a time */\n",
+                   l->dim_of[symbol_index(block->symbol)], p->name, n, p->name, n, expr_symbol_name(block->symbol),
+                   remark(l->arena, expr_text(l->arena, block->rows)));
+        n++;
+    }
+    if (n) buf_printf(&t->out, "static const RowBlocks %s_blocks[] = {\n%s};\n", p->name, buf_text(&rows));
+    return n;
+}
+
 static void outputs_table(Tables *t, const Program *p)
 {
     const Layout *l = t->l;
@@ -475,6 +504,7 @@ static void program_table(Tables *t, const Program *p)
     if (points) points_table(t, p), library_table(t, p);
     traffic_function(t, p);
     outputs_table(t, p);
+    const int blocks = blocks_table(t, p);
     buf_printf(&t->out, "static const int %s_input_buffer[] = {", n);
     for (int i = 0; i < l->inputs.n; i++) {
         if (p->input_buffer[i] < 0)
@@ -491,6 +521,7 @@ static void program_table(Tables *t, const Program *p)
         "    .n_inputs = INPUTS,\n    .input_buffer = %s_input_buffer,\n    .n_outputs = %d,\n    .outputs = %s_outputs,\n"
         "    .output_buffer = %s_output_buffer,\n    .n_launches = %d,\n    .traffic = %s_traffic,\n    .run = %s_step,\n",
         n, n, upper(l->arena, n), n, n, n, p->outputs.n, n, n, p->positions, n, n);
+    if (blocks) buf_printf(&t->out, "    .n_blocks = %d,\n    .blocks = %s_blocks,\n", blocks, n);
     if (units)
         buf_printf(&t->out,
                    "    .n_units = %d,\n    .n_recipes = %d,\n    .units = %s_units,\n    .touches = %s_touches,\n    .costs = %s_costs,\n",

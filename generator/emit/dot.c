@@ -20,6 +20,7 @@ void emit_dot(Emission *e)
     launch_arg_value(e->all, l, b);
     Expr *numbers[] = {batch, m, n, k, expr_int(s, ta), expr_int(s, tb)};
     for (int i = 0; i < 6; i++) launch_arg_expr(e->all, l, numbers[i]);
+    if (e->group->adds) vec_push(e->all->arena, &l->args, ((Arg){.kind = ARG_LATER}));
     l->flops = expr_mul(s, expr_int(s, 2), expr_mul(s, expr_mul(s, batch, m), expr_mul(s, n, k)));
     l->blocks = expr_mul(s, batch, expr_mul(s, m, n));
     vec_push(e->all->arena, &e->launches, l);

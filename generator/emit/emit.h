@@ -35,6 +35,7 @@ typedef struct Group {
     Values whole;                  /* ROW: what it makes of the rows' shape */
     Ops assigns;                   /* whose value this group writes in place: out's value lies in the memory of the assign's target */
     struct Groups *body[2];        /* of a region */
+    bool adds;                     /* DOT in a loop over blocks of rows: what later blocks give is added to what is there */
 } Group;
 /* Why an operation did not become part of the kernel that reads its result: what fuse found when it decided. */
 #define FUSE_REFUSALS(R) \
@@ -79,6 +80,7 @@ typedef struct {
         ARG_HYPER,   /* a FROM_HYPER value, by value, in its dtype's C type: (float)s->hypers[i], (int64_t)s->hypers[i] */
         ARG_SEED,    /* s->seed, uint64_t */
         ARG_STEP,    /* s->number, int64_t */
+        ARG_LATER,   /* bool: a loop over blocks of rows is past its first */
         ARG_SCRATCH  /* (type *)(scratch + expr): memory of the group while it runs, expr a byte offset (*scratch of kernels_emit) */
     } kind;
     Value *value;

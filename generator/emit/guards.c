@@ -79,6 +79,12 @@ Bindings bindings_make(const Layout *l)
         Expr *most = symbol_facts(l->symbols, l->dims.at[d].symbol).upper;
         vec_push(l->arena, &b.list, ((Binding){d, arena_text(l->arena, "max_int(0, %s)", expr_c(l, most, "d->")), -1, -1}));
     }
+    for (int d = 0; d < l->dims.n; d++) { /* unless the planner or the user wants fewer rows in a block */
+        const NamedBlock *block = layout_block(l, l->dims.at[d].symbol);
+        if (!block) continue;
+        const char *rows = expr_c(l, block->rows, "d->"), *bytes = expr_c(l, block->row_bytes, "d->");
+        vec_push(l->arena, &b.list, ((Binding){d, arena_text(l->arena, "block_rows(%s, %s)", rows, bytes), -1, -1}));
+    }
     return b;
 }
 
@@ -128,7 +134,7 @@ static void watch_range(Watch *w, int d)
     Expr *symbol = l->dims.at[d].symbol;
     const char *c = l->dims.at[d].c, *name = expr_symbol_name(symbol), *member = arena_text(arena, "d->%s", c);
     SymbolFacts f = symbol_facts(l->symbols, symbol);
-    if (f.late) return;
+    if (f.late || layout_block(l, symbol)) return;
     if (f.low > 0 || f.high < EXPR_UNBOUNDED)
         add(w, arena_text(arena, "%s_possible", c),
             (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE", range_c(arena, member, f.low, f.high), range_c(arena, name, f.low, f.high),

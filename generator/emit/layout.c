@@ -39,7 +39,7 @@ static const char *const reserved[] = {
     /* the step's own */
     "s", "d", "late", "error", "dims", "elements", "rows", "launch", "buffer", "weight", "state", "hyper", "copy_tensor", "commit",
     "save_gradient", "read_count", "read_flag", "write_int", "floor_div", "floor_mod", "min_int", "max_int", "model", "step", "dot",
-    "kernel", "main", "more", "t", "t_2", "t_3", "t_4", "t_5", "t_6", "copies", "arrival"};
+    "kernel", "main", "more", "row", "add_part", "t", "t_2", "t_3", "t_4", "t_5", "t_6", "copies", "arrival"};
 
 const char *layout_unique(Layout *layout, Map *also, const char *wanted)
 {
@@ -88,6 +88,20 @@ static void add_symbols(Layout *l, Expr *e, uint8_t *used)
     }
 }
 
+const NamedBlock *layout_block(const Layout *l, const Expr *symbol)
+{
+    for (int i = 0; i < l->blocks.n; i++)
+        if (l->blocks.at[i].symbol == symbol) return &l->blocks.at[i];
+    return NULL;
+}
+
+static void add_block(Layout *l, const Op *op)
+{
+    Expr *const *block = op_exprs(op, ATTR_block, NULL);
+    if (!layout_block(l, block[0]))
+        vec_push(l->arena, &l->blocks, ((NamedBlock){block[0], op->in[0]->shape[0], block[1]}));
+}
+
 static void add_graph_symbols(Layout *l, const Graph *g, uint8_t *used)
 {
     for (int i = 0; i < g->inputs.n; i++)
@@ -99,6 +113,7 @@ static void add_graph_symbols(Layout *l, const Graph *g, uint8_t *used)
         for (int a = 0; a < op->n_attrs; a++)
             for (int k = 0; attr_kind(op->attrs[a].key) == ATTR_EXPRS && k < op->attrs[a].n; k++)
                 add_symbols(l, op->attrs[a].exprs[k], used);
+        if (op->kind == OP_blocks) add_block(l, op);
         for (int b = 0; b < 2; b++)
             if (op->body[b]) add_graph_symbols(l, op->body[b], used);
     }

@@ -1,5 +1,6 @@
 /* Evaluates a program's tables at some dims and has plans searched for them.  Needs: points.  Breaks: nothing. */
 #include "emit/plans.h"
+#include "../../runtime/controller/integers.h"
 #include <string.h>
 
 /* Beyond UNITS_MOST a search is too dear to make for every program that is generated: the trainer makes its own. */
@@ -24,6 +25,11 @@ static int *encode_touches(const Layout *l, const Program *p)
     return out.at;
 }
 
+static bool evaluate(const Layout *l, const int64_t *values, Expr *e, int64_t *out)
+{
+    return expr_evaluate(l->symbols, e, values, out) && *out >= 0 && *out < (int64_t)1 << 50;
+}
+
 /* Every dim at its likely value; those in `larger` eight times as large, or as large as they may be.  Late dims: as they are
  * likely. */
 static void choose_dims(const Layout *l, unsigned larger, int64_t *values)
@@ -33,15 +39,16 @@ static void choose_dims(const Layout *l, unsigned larger, int64_t *values)
         SymbolFacts f = symbol_facts(l->symbols, symbol);
         int64_t likely = expr_likely(l->symbols, symbol);
         values[i] = likely;
-        if (f.late || likely >= f.high) continue;
+        if (f.late || likely >= f.high || layout_block(l, symbol)) continue;
         if (larger >> (dim < 31 ? dim : 31) & 1) values[i] = likely * 8 < f.high ? likely * 8 : f.high;
         dim++;
     }
-}
-
-static bool evaluate(const Layout *l, const int64_t *values, Expr *e, int64_t *out)
-{
-    return expr_evaluate(l->symbols, e, values, out) && *out >= 0 && *out < (int64_t)1 << 50;
+    for (int i = 0; i < l->blocks.n; i++) {
+        const NamedBlock *block = &l->blocks.at[i];
+        int64_t rows, bytes;
+        if (evaluate(l, values, block->rows, &rows) && evaluate(l, values, block->row_bytes, &bytes))
+            values[symbol_index(block->symbol)] = block_rows(rows, bytes);
+    }
 }
 
 static bool sizes_of(const Layout *l, const Program *p, const int64_t *values, LibraryInput *in)

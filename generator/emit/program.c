@@ -203,7 +203,10 @@ static void count_work(Maker *m, Expr *moved, Expr *flops)
 {
     Symbols *s = m->l->symbols;
     if (moved) m->p->moved = expr_add(s, m->p->moved, expr_mul(s, moved, m->times));
-    if (flops) m->p->flops = expr_add(s, m->p->flops, expr_mul(s, flops, m->times));
+    if (flops && m->block) /* the blocks' rows are all rows */
+        m->p->flops = expr_add(s, m->p->flops, expr_substitute(s, flops, m->block, m->rows));
+    else if (flops)
+        m->p->flops = expr_add(s, m->p->flops, expr_mul(s, flops, m->times));
 }
 
 /* What a reader wants to see beside a launch: the nodes of its operations, the last three at most; what is folded in was made
@@ -223,11 +226,12 @@ static void name_nodes(Maker *m, Item *item, const Group *group)
     }
 }
 
-static Item *add_launch(Maker *m, Items *items, const Launch *launch, const Op *op, const char *scratch, int scratch_buffer)
+Item *add_launch(Maker *m, Items *items, const Launch *launch, const Op *op, const char *scratch, int scratch_buffer)
 {
     Item *item = item_new(m, items, ITEM_LAUNCH, op);
     item->launch = launch;
     item->scratch = scratch;
+    item->later = m->row;
     item->position = m->p->positions++;
     m->p->kernels++;
     touch(m, scratch_buffer, item->position);

@@ -17,12 +17,16 @@ typedef struct NamedDim {
     Expr *symbol;
     const char *c;
 } NamedDim;
+typedef struct NamedBlock { /* of loops over blocks of rows: the dim that is a block's rows, all rows, bytes of what is wide in one */
+    Expr *symbol, *rows, *row_bytes;
+} NamedBlock;
 typedef struct Layout {
     Arena *arena;
     Symbols *symbols;
     Map *taken; /* names in C that are used up: keywords, functions of the runtime, kernels, dims, tensors */
     VEC(NamedDim) dims;
     int *dim_of; /* by symbol_index: place in dims, -1 */
+    VEC(NamedBlock) blocks;
     VEC(NamedInput) inputs, hypers;
     VEC(NamedTensor) weights, states;
     Map *input_of, *hyper_of, *weight_of, *state_of; /* name -> pointer to the entry's place + 1 */
@@ -33,6 +37,7 @@ void layout_add(Layout *layout, const Graph *g);                     /* collects
 void layout_name(Layout *layout, const char *const *kernels, int n); /* gives C names; after all kernels are known */
 const char *layout_unique(Layout *layout, Map *also,
                           const char *wanted);      /* a name in neither, taken from now on in the second (or first) */
+const NamedBlock *layout_block(const Layout *layout, const Expr *symbol); /* NULL: an ordinary dim */
 int layout_find(const Map *map, const char *name);  /* -1 */
 const char *c_name(Arena *arena, const char *name); /* "/h.0/attn/MatMul" -> "h_0_attn_matmul" */
 const char *upper(Arena *arena, const char *name);
@@ -79,6 +84,8 @@ struct Item {
     Expr *length;            /* LOOP: iterations */
     const char *counter;     /* LOOP, WHILE: C name */
     bool reverse;
+    const char *block;      /* LOOP over blocks of rows: C name of the dim that is a block's rows; counter: its first row */
+    const char *later;      /* LAUNCH: counter of the loop over blocks around it */
     const Place *iteration; /* WHILE: where the body reads the iteration's number; NULL: it does not */
     const Place *again;     /* WHILE: condition after an iteration */
     const char *source;

@@ -29,6 +29,8 @@ typedef struct Maker { /* a program while it is made */
     Pointers *last_reader; /* root -> the last group that reads it; NULL: must be kept */
     VEC(int) touched;      /* buffers that the unit in work touches, some more than once */
     int loops;             /* around what is being added */
+    const char *row;       /* counter of the loop over blocks of rows around what is being added; NULL */
+    Expr *block, *rows;    /* of that loop: the dim that is a block's rows, all rows */
     Expr *times;           /* how often what is being added runs in a step */
 } Maker;
 
@@ -36,6 +38,7 @@ void touch(Maker *m, int buffer, int position); /* the buffer is alive then */
 Place *place_new(Maker *m, const Value *v, const char *pointer, int buffer);
 Place *own_buffer(Maker *m, const Value *v);
 Item *item_new(Maker *m, Items *items, ItemKind kind, const Op *op);
+Item *add_launch(Maker *m, Items *items, const Launch *launch, const Op *op, const char *scratch, int scratch_buffer);
 void add_copy(Maker *m, Items *items, Value *dst, Value *src, const Op *op);
 void add_groups(Maker *m, Items *items, const Groups *groups);
 void add_region(Maker *m, Items *items, const Group *group);

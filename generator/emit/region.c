@@ -202,6 +202,99 @@ static void add_scan(Maker *m, Items *items, const Group *group)
     extend_lives(m, begin);
 }
 
+/* ---- blocks ---- */
+static Expr *row_elements(Maker *m, const Value *v)
+{
+    return expr_product(m->l->symbols, v->shape + 1, v->rank - 1);
+}
+
+/* A pointer to the loop's row of v. */
+static const char *row_pointer(Maker *m, Item *loop, const Value *whole, const Value *inside)
+{
+    const Place *place = program_place(m->p, whole);
+    const char *name = layout_unique(m->l, m->names, arena_text(m->l->arena, "%s_rows", place->pointer));
+    Local local = {name, dtype_c(inside->dtype), place->pointer, shape_comment(m->l, inside), row_elements(m, inside)};
+    vec_push(m->l->arena, &loop->locals, local);
+    return name;
+}
+
+/* Adds a block's part of a sum to the sum. */
+static void add_part(Maker *m, Items *items, Value *sum, Value *part, const Op *op)
+{
+    Arena *arena = m->l->arena;
+    Symbols *s = m->l->symbols;
+    Launch *add = NEW(arena, Launch);
+    Expr *count = value_count(m->p->graph, sum);
+    *add = (Launch){.kernel = "add_part", .library = true, .comment = "", .flops = count};
+    add->moved = expr_mul(s, value_bytes(m->p->graph, sum), expr_int(s, 3));
+    vec_push(arena, &add->args, ((Arg){.kind = ARG_VALUE, .value = sum}));
+    vec_push(arena, &add->args, ((Arg){.kind = ARG_VALUE, .value = part}));
+    vec_push(arena, &add->args, ((Arg){.kind = ARG_EXPR, .expr = count}));
+    vec_push(arena, &add->args, ((Arg){.kind = ARG_LATER}));
+    add_launch(m, items, add, op, NULL, -1);
+}
+
+/* Whether sum i of the body is added up by the product that makes it. */
+static bool adds_up(const Groups *body, const Value *out)
+{
+    const int maker = maker_of(body, out);
+    return maker >= 0 && body->list.at[maker]->adds;
+}
+
+static void place_rows(Maker *m, Item *loop, const Op *op, const Groups *body)
+{
+    const Graph *g = body->graph;
+    const int slices = (int)op_int(op, ATTR_slices);
+    for (int i = 0; i < op->n_in; i++) {
+        const Place *whole = program_place(m->p, op->in[i]);
+        const char *pointer = i < slices ? row_pointer(m, loop, op->in[i], g->inputs.at[i]) : whole->pointer;
+        place_new(m, g->inputs.at[i], pointer, whole->buffer);
+    }
+}
+
+static void add_blocks(Maker *m, Items *items, const Group *group)
+{
+    const Op *op = group->ops.at[group->ops.n - 1];
+    const Groups *body = group->body[0];
+    const Graph *g = body->graph;
+    Symbols *s = m->l->symbols;
+    const int sums = (int)op_int(op, ATTR_sums);
+    Expr *block = op_exprs(op, ATTR_block, NULL)[0], *rows = op->in[0]->shape[0];
+    for (int i = 0; i < op->n_out; i++) own_buffer(m, op->out[i]);
+    const int begin = m->p->positions;
+    Item *loop = item_new(m, items, ITEM_LOOP, op);
+    loop->length = rows;
+    loop->block = m->l->dims.at[m->l->dim_of[symbol_index(block)]].c;
+    m->row = loop->counter = "row";
+    m->block = block, m->rows = rows;
+    place_rows(m, loop, op, body);
+    Value **late_copy = NEW_ARRAY(m->l->arena, Value *, op->n_out + 1);
+    for (int i = 0; i < op->n_out; i++) {
+        Value *out = g->outputs.at[i];
+        const Place *place = program_place(m->p, op->out[i]);
+        if (i < sums) {
+            if (adds_up(body, out)) place_like(m, out, place);
+            continue;
+        }
+        const char *pointer = row_pointer(m, loop, op->out[i], out);
+        if (!place_at_maker(m, body, out, pointer, place->buffer)) late_copy[i] = destination(m, out, pointer, place->buffer);
+    }
+    Expr *times = m->times;
+    m->times = expr_mul(s, times, expr_ceildiv(s, rows, block));
+    add_groups(m, &loop->body[0], body);
+    for (int i = 0; i < op->n_out; i++) {
+        if (late_copy[i]) add_copy(m, &loop->body[0], late_copy[i], g->outputs.at[i], op);
+        if (i < sums && !adds_up(body, g->outputs.at[i])) add_part(m, &loop->body[0], op->out[i], g->outputs.at[i], op);
+    }
+    m->times = times;
+    m->row = NULL, m->block = NULL;
+    for (int i = 0; i < op->n_out; i++) {
+        touch(m, program_place(m->p, op->out[i])->buffer, begin);
+        touch(m, program_place(m->p, op->out[i])->buffer, m->p->positions - 1);
+    }
+    extend_lives(m, begin);
+}
+
 /* ---- while ---- */
 static void add_while(Maker *m, Items *items, const Group *group)
 {
@@ -273,6 +366,7 @@ void add_region(Maker *m, Items *items, const Group *group)
 {
     switch (group->ops.at[group->ops.n - 1]->kind) {
     case OP_scan: add_scan(m, items, group); return;
+    case OP_blocks: add_blocks(m, items, group); return;
     case OP_while: add_while(m, items, group); return;
     case OP_branch: add_branch(m, items, group); return;
     default: bug("%s is no region", op_info(group->ops.at[group->ops.n - 1]->kind)->name);

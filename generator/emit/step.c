@@ -74,6 +74,7 @@ static const char *argument(Writer *w, const Item *item, const Arg *arg)
     case ARG_HYPER: return l->hypers.at[layout_find(l->hyper_of, arg->value->name)].c;
     case ARG_SEED: return "s->seed";
     case ARG_STEP: return "s->number";
+    case ARG_LATER: return arena_text(l->arena, "%s > 0", item->later);
     case ARG_SCRATCH:
         if (!item->scratch) bug("%s wants scratch memory that nobody gave", item->launch->kernel);
         if (!arg->expr || expr_is(arg->expr, 0)) return arena_text(l->arena, "(%s *)%s", arg->type, item->scratch);
@@ -133,18 +134,28 @@ static void loop_text(Writer *w, const Item *item, int depth)
 {
     const char *t = item->counter, *n = expr_c(w->l, item->length, "");
     indent(w, depth);
-    if (item->reverse)
+    if (item->block) /* no rows: once, so that sums are 0 */
+        buf_printf(&w->body, "for (int64_t %s = 0; %s == 0 || %s < %s; %s += d->%s) {", t, t, t, n, t, item->block);
+    else if (item->reverse)
         buf_printf(&w->body, "for (int64_t %s = %s - 1; %s >= 0; %s--) {", t, n, t, t);
     else
         buf_printf(&w->body, "for (int64_t %s = 0; %s < %s; %s++) {", t, t, n, t);
-    buf_printf(&w->body, " /* \"%s\" */\n", commented(w->l, item->source));
+    buf_printf(&w->body, " /* \"%s\"%s */\n", commented(w->l, item->source), item->block ? ", blocks of rows" : "");
+    if (item->block) {
+        indent(w, depth + 1);
+        buf_printf(&w->body, "const int64_t %s = min_int(d->%s, %s - %s);\n", item->block, item->block, n, t);
+    }
     for (int i = 0; i < item->locals.n; i++) {
         const Local *local = &item->locals.at[i];
         const char *stride = expr_c(w->l, local->stride, "");
         bool plain = true;
         for (const char *p = stride; *p; p++) plain = plain && (isalnum((unsigned char)*p) || *p == '_');
         indent(w, depth + 1);
-        buf_printf(&w->body, plain ? "%s *const %s = %s + %s * %s; /* %s */\n" : "%s *const %s = %s + %s * (%s); /* %s */\n",
+        if (!strcmp(stride, "1"))
+            buf_printf(&w->body, "%s *const %s = %s + %s; /* %s */\n", local->type, local->name, local->base, t,
+                       commented(w->l, local->shape));
+        else
+            buf_printf(&w->body, plain ? "%s *const %s = %s + %s * %s; /* %s */\n" : "%s *const %s = %s + %s * (%s); /* %s */\n",
                    local->type, local->name, local->base, t, stride, commented(w->l, local->shape));
     }
     items_text(w, &item->body[0], depth + 1);
@@ -357,13 +368,18 @@ static void declare_dims(Buf *out, const Writer *w, const Map *used)
     }
     const Layout *l = w->l;
     Buf plain = {.arena = l->arena}, late = {.arena = l->arena};
+    bool blocks = false;
     for (int i = 0; i < l->dims.n; i++) {
         const char *c = l->dims.at[i].c;
         if (!map_has(used, c)) continue;
+        if (layout_block(l, l->dims.at[i].symbol)) { /* a loop says how many rows its block has */
+            blocks = true;
+            continue;
+        }
         Buf *list = symbol_facts(l->symbols, l->dims.at[i].symbol).late ? &late : &plain;
         buf_printf(list, "%s%s = d->%s", list->length ? ", " : "", c, c);
     }
-    if (plain.length || late.length) buf_put(out, "    const Dims *const d = (const Dims *)s->dims;\n");
+    if (plain.length || late.length || blocks) buf_put(out, "    const Dims *const d = (const Dims *)s->dims;\n");
     if (late.length && map_has(used, "late")) buf_put(out, "    Dims *const late = (Dims *)s->late;\n");
     if (plain.length) buf_printf(out, "    const int64_t %s;\n", buf_text(&plain));
     if (late.length) buf_printf(out, "    int64_t %s; /* at most; known once their kernels have run */\n", buf_text(&late));
@@ -559,6 +575,10 @@ static void dims_line(Buf *out, const Layout *l)
         SymbolFacts f = symbol_facts(l->symbols, symbol);
         buf_put(out, i ? ", " : "");
         comment_put(out, expr_symbol_name(symbol));
+        if (layout_block(l, symbol)) {
+            buf_printf(out, " rows of %s at a time", commented(l, expr_text(l->arena, layout_block(l, symbol)->rows)));
+            continue;
+        }
         if (f.late)
             buf_printf(out, " <= %s, known late", commented(l, expr_text(l->arena, f.upper)));
         else if (f.high >= EXPR_UNBOUNDED)

@@ -82,6 +82,7 @@ Expr **attention_scores(Graph *g, const Value *q, const Value *k);
 
 /* regions: the body is made with graph_new in the same arena and symbols; its inputs are FROM_PARAMETER, its outputs set. */
 Op *b_scan(Graph *g, Graph *body, Value *const *operands, int n, int carries, int slices, bool reverse, Expr *length);
+Op *b_blocks(Graph *g, Graph *body, Value *const *operands, int n, int slices, int sums, Expr *block, Expr *row_bytes);
 Op *b_while(Graph *g, Graph *body, Value *const *operands, int n, int carries);
 Op *b_branch(Graph *g, Graph *then_body, Graph *else_body, Value *const *operands, int n);
 void b_assign(Graph *g, Value *target, Value *value);

@@ -44,6 +44,36 @@ Op *b_scan(Graph *g, Graph *body, Value *const *operands, int n, int carries, in
     return op;
 }
 
+/* The shape of all blocks' rows together: the body's, with `rows` for its first dim. */
+static Expr **of_all_rows(Graph *g, const Value *v, Expr *block, Expr *rows)
+{
+    Expr **shape = NEW_ARRAY(g->arena, Expr *, v->rank + 1);
+    fits(v->rank >= 1 && v->shape[0] == block);
+    for (int k = 0; k < v->rank; k++) shape[k] = k ? v->shape[k] : rows;
+    return shape;
+}
+
+Op *b_blocks(Graph *g, Graph *body, Value *const *operands, int n, int slices, int sums, Expr *block, Expr *row_bytes)
+{
+    fits(slices >= 1 && n >= slices && body->inputs.n == n && body->outputs.n >= sums);
+    Expr *rows = operands[0]->shape[0];
+    for (int i = 0; i < n; i++) {
+        Value inside = *body->inputs.at[i];
+        if (i < slices) inside.shape = of_all_rows(g, &inside, block, rows);
+        types_agree(g, operands[i], &inside, "operand of blocks");
+    }
+    Op *op = graph_op(g, OP_blocks, operands, n, body->outputs.n);
+    op->body[0] = body;
+    op_set_int(g, op, ATTR_slices, slices);
+    op_set_int(g, op, ATTR_sums, sums);
+    op_set_exprs(g, op, ATTR_block, (Expr *const[]){block, row_bytes}, 2);
+    for (int i = 0; i < body->outputs.n; i++) {
+        const Value *v = body->outputs.at[i];
+        op_result(g, op, i, v->dtype, v->rank, i < sums ? v->shape : of_all_rows(g, v, block, rows));
+    }
+    return op;
+}
+
 Op *b_while(Graph *g, Graph *body, Value *const *operands, int n, int carries)
 {
     fits(n >= 1 + carries && body->inputs.n == n && body->outputs.n == 1 + carries);

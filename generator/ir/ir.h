@@ -45,7 +45,8 @@ typedef enum { ELEMENTWISE, SOURCE, INDEX, REDUCE, CUMULATIVE, SORT, SCATTER, LA
 #define ATTRIBUTES(A) /* key, kind */ \
     A(axis, INT) A(axes, INTS) A(last, INT) A(exclusive, INT) A(reverse, INT) A(largest, INT) A(sorted, INT) A(mode, TEXT) A(distribution, TEXT) A(seed, INT) \
     A(start, EXPRS) A(step, INTS) A(content, EXPRS) A(data, DATA) A(trans_a, INT) A(trans_b, INT) \
-    A(window, INTS) A(stride, INTS) A(dilation, INTS) A(low, EXPRS) A(high, EXPRS) A(groups, INT) A(carries, INT) A(slices, INT)
+    A(window, INTS) A(stride, INTS) A(dilation, INTS) A(low, EXPRS) A(high, EXPRS) A(groups, INT) A(carries, INT) A(slices, INT) \
+    A(sums, INT) A(block, EXPRS)
 typedef enum {
     ATTR_none,
 #define A(key, kind) ATTR_##key,

@@ -313,6 +313,42 @@ static void verify_scan(const Verify *v, const Op *op)
     if (!length) verify_wrong(v, op, "neither slices nor stacked results tell its length");
 }
 
+/* inner is a block's rows of outer. */
+static void same_rows(const Verify *v, const Op *op, const Value *inner, const Value *outer, Expr *block, Expr *rows)
+{
+    Value all = *inner;
+    if (inner->rank < 1 || inner->shape[0] != block) verify_wrong(v, op, "%%%d of the body has no rows of a block", inner->id);
+    rank_is(v, op, outer, inner->rank);
+    all.shape = NEW_ARRAY(v->scratch, Expr *, inner->rank);
+    for (int k = 0; k < inner->rank; k++) all.shape[k] = k ? inner->shape[k] : rows;
+    same_type(v, op, &all, outer);
+}
+
+static void verify_blocks(const Verify *v, const Op *op)
+{
+    const Graph *body = op->body[0];
+    const int slices = (int)op_int(op, ATTR_slices), sums = (int)op_int(op, ATTR_sums);
+    count_is(v, op, ATTR_block, 2);
+    Expr *block = op_exprs(op, ATTR_block, NULL)[0];
+    count_outside(v, op, "parameters of the body", body->inputs.n, op->n_in);
+    count_outside(v, op, "outputs of the body", body->outputs.n, op->n_out);
+    if (slices < 1 || slices > op->n_in || sums < 0 || sums > op->n_out) verify_wrong(v, op, "too few operands or results");
+    if (!expr_is_symbol(block)) verify_wrong(v, op, "its block is no symbol");
+    if (op->in[0]->rank < 1) verify_wrong(v, op, "rows of a scalar");
+    for (int i = 0; i < op->n_in; i++) {
+        if (i < slices)
+            same_rows(v, op, body->inputs.at[i], op->in[i], block, op->in[0]->shape[0]);
+        else
+            same_type(v, op, body->inputs.at[i], op->in[i]);
+    }
+    for (int i = 0; i < op->n_out; i++) {
+        if (i >= sums)
+            same_rows(v, op, body->outputs.at[i], op->out[i], block, op->in[0]->shape[0]);
+        else
+            same_type(v, op, body->outputs.at[i], op->out[i]);
+    }
+}
+
 static void verify_while(const Verify *v, const Op *op)
 {
     const Graph *body = op->body[0];
@@ -347,6 +383,8 @@ void verify_region(const Verify *v, const Op *op)
 {
     if (op->kind == OP_scan)
         verify_scan(v, op);
+    else if (op->kind == OP_blocks)
+        verify_blocks(v, op);
     else if (op->kind == OP_while)
         verify_while(v, op);
     else

@@ -295,6 +295,16 @@ static void collect(Fuse *f, Group *group, Op *op)
         if (op->in[i]->def && f->cheap[op->in[i]->id]) collect(f, group, op->in[i]->def);
 }
 
+/* Products that are summed over blocks of rows add to what lies there, where nobody in the body reads them. */
+static void mark_sums(const Op *blocks, Groups *body)
+{
+    for (int i = 0; i < body->list.n; i++) {
+        Group *group = body->list.at[i];
+        for (int k = 0; group->kind == GROUP_DOT && k < op_int(blocks, ATTR_sums); k++)
+            group->adds |= group->out.at[0] == body->graph->outputs.at[k] && !group->out.at[0]->users.n;
+    }
+}
+
 static Group *group_of(Fuse *f, const Draft *d)
 {
     Graph *g = f->g;
@@ -326,6 +336,7 @@ static Group *group_of(Fuse *f, const Draft *d)
         if (root->body[b] && group->kind == GROUP_REGION) group->body[b] = pass_fuse(root->body[b], f->no_fuse);
     if (group->kind == GROUP_REGION && !f->no_fuse) group->rows = fuse_cell_rows(group);
     if (group->rows) group->kind = GROUP_CELL;
+    if (root->kind == OP_blocks) mark_sums(root, group->body[0]);
     return group;
 }
 

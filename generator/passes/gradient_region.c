@@ -46,6 +46,12 @@ Value *or_zeros(Graph *g, Value *gradient, const Value *v)
     return gradient ? gradient : zeros_like(g, v);
 }
 
+/* Loops over blocks of rows are made when gradients are there. */
+void gradient_blocks(Backward *b, Op *op)
+{
+    bug("blocks \"%s\" of %s before gradient", op->source, b->g->name);
+}
+
 /* ---- branch: the same branch again, each side remaking its forward side ---- */
 /* Results of the body become the gradients of the wanted captures; further inputs are the gradients of the results. */
 static Graph *branch_body(const Backward *b, const Op *op, Graph *forward)

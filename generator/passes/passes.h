@@ -81,6 +81,10 @@ void pass_decompose_attention(Graph *g);
 /* simplify  Common subexpressions, views of views, dead code.  Needs: decompose. */
 void pass_simplify(Graph *g);
 
+/* row_blocks  What is wide and row-wise (logits over a vocabulary, their loss and gradient) is computed over blocks of rows.  report, which
+ *           may be NULL, is told of each candidate.  Needs: simplified graph. */
+void pass_row_blocks(Graph *g, Buf *report);
+
 /* stash     Chooses what is kept for the backward pass, by a minimum cut; what is not kept is remade there.  report, which may be NULL, is told
  *           what is kept, its bytes, and why.  Needs: simplified graph with a commit.  Breaks: equal operations stand twice, so simplify must
  *           not follow. */

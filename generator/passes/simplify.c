@@ -87,11 +87,83 @@ static Value *transpose_of_view(Graph *g, const Op *op)
     return b_broadcast(g, x, moved, y->rank, y->shape);
 }
 
+static bool takes_whole(const Graph *g, const Op *slice, int axis)
+{
+    return expr_is(op_exprs(slice, ATTR_start, NULL)[axis], 0) && op_ints(slice, ATTR_step, NULL)[axis] == 1 &&
+           expr_always_equal(g->symbols, slice->in[0]->shape[axis], slice->out[0]->shape[axis]);
+}
+
+/* slice (broadcast x) is a broadcast of x, or of a slice of it. */
+static Value *broadcast_of_slice(Graph *g, const Op *op)
+{
+    const Op *broadcast = op->in[0]->def;
+    Value *x = broadcast->in[0];
+    const int64_t *axes = op_ints(broadcast, ATTR_axes, NULL), *steps = op_ints(op, ATTR_step, NULL);
+    Expr *const *starts = op_exprs(op, ATTR_start, NULL), *start[MOST_AXES], *shape[MOST_AXES];
+    int64_t step[MOST_AXES];
+    bool whole = true;
+    for (int i = 0; i < x->rank; i++) {
+        const bool all = expr_is(x->shape[i], 1) || takes_whole(g, op, (int)axes[i]);
+        start[i] = all ? expr_int(g->symbols, 0) : starts[axes[i]];
+        step[i] = all ? 1 : steps[axes[i]];
+        shape[i] = all ? x->shape[i] : op->out[0]->shape[axes[i]];
+        whole = whole && all;
+    }
+    return b_broadcast(g, whole ? x : b_slice(g, x, start, step, shape), axes, op->out[0]->rank, op->out[0]->shape);
+}
+
+static bool only_reader(const Graph *g, const Value *v)
+{
+    for (int i = 0; i < g->outputs.n; i++)
+        if (g->outputs.at[i] == v) return false;
+    return v->users.n == 1;
+}
+
+/* The slice of v, which `slice` cuts, taken of the rows of the product that v comes of: scores of all tokens but the last are those
+ * tokens' product.  NULL where v comes of none, or others want it whole. */
+static Value *rows_before_dot(Graph *g, Value *v, const Op *slice)
+{
+    const Value *y = slice->out[0];
+    const int lead = y->rank - 1;
+    Symbols *s = g->symbols;
+    if (!only_reader(g, v) || v->rank < 2 || !v->def) return NULL;
+    const Op *dot = v->def->kind == OP_reshape ? v->def->in[0]->def : NULL;
+    if (dot && dot->kind == OP_dot && only_reader(g, dot->out[0]) && dot->out[0]->rank == 2 && !op_int(dot, ATTR_trans_a)) {
+        Value *a = dot->in[0];
+        Expr *m = dot->out[0]->shape[0], *n = dot->out[0]->shape[1], *k = a->shape[1], *shape[MOST_AXES];
+        if (!takes_whole(g, slice, lead) || !expr_always_equal(s, v->shape[lead], n) ||
+            !expr_always_equal(s, expr_product(s, v->shape, lead), m) || expr_likely(s, k) > expr_likely(s, n))
+            return NULL;
+        for (int i = 0; i < lead; i++) shape[i] = v->shape[i];
+        shape[lead] = k;
+        Value *rows = b_reshape(g, a, y->rank, shape);
+        for (int i = 0; i < lead; i++) shape[i] = y->shape[i];
+        rows = b_slice(g, rows, op_exprs(slice, ATTR_start, NULL), op_ints(slice, ATTR_step, NULL), shape);
+        Expr *flat[] = {expr_product(s, shape, lead), k};
+        return b_reshape(g, b_dot(g, b_reshape(g, rows, 2, flat), dot->in[1], false, op_int(dot, ATTR_trans_b)), y->rank, y->shape);
+    }
+    if (op_info(v->def->kind)->class != ELEMENTWISE) return NULL;
+    Value *in[3] = {NULL};
+    bool any = false;
+    for (int i = 0; i < v->def->n_in && !any; i++) any = (in[i] = rows_before_dot(g, v->def->in[i], slice)) != NULL;
+    if (!any) return NULL;
+    for (int i = 0; i < v->def->n_in; i++)
+        if (!in[i]) in[i] = b_slice(g, v->def->in[i], op_exprs(slice, ATTR_start, NULL), op_ints(slice, ATTR_step, NULL), y->shape);
+    Op *op = graph_op(g, v->def->kind, in, v->def->n_in, 1);
+    return op_result(g, op, 0, v->dtype, y->rank, y->shape);
+}
+
+static Value *dot_of_slice(Graph *g, const Op *op)
+{
+    return op->in[0]->rank <= MOST_AXES ? rows_before_dot(g, op->in[0], op) : NULL;
+}
+
 static Value *slice_of_view(Graph *g, const Op *op)
 {
     Value *a = op->in[0], *y = op->out[0], *x = inner(a, OP_broadcast);
     if (x && x->rank == 0) return b_broadcast_to(g, x, y->rank, y->shape);
-    if (!(x = inner(a, OP_slice))) return NULL;
+    if (x) return broadcast_of_slice(g, op);
+    if (!(x = inner(a, OP_slice))) return dot_of_slice(g, op);
     Expr *const *start = op_exprs(op, ATTR_start, NULL), *const *before = op_exprs(a->def, ATTR_start, NULL);
     const int64_t *step = op_ints(op, ATTR_step, NULL), *step_before = op_ints(a->def, ATTR_step, NULL);
     Expr *starts[MOST_AXES];

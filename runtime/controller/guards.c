@@ -1,5 +1,6 @@
 /* Guards: which broke, and the message.  Needs: an arrival with dims bound.  Breaks: nothing. */
 #include "guards.h"
+#include "planner.h"
 #include <stdio.h>
 #include <string.h>
 #include "../trainer/fault.h"
@@ -35,7 +36,7 @@ static void describe_values(Breach *breach, const Model *m, const int64_t *dims,
             text_add(out, size, " nothing counted");
     }
     for (int i = 0; i < m->n_dims; i++)
-        text_add(out, size, "%s%s = %lld", i || m->n_inputs ? ", " : "", m->dims[i].name, (long long)dims[i]);
+        if (!planner_chooses(m, i)) text_add(out, size, "%s%s = %lld", i || m->n_inputs ? ", " : "", m->dims[i].name, (long long)dims[i]);
 }
 
 static void set_texts(Breach *breach, const char *name, const char *formula, const char *source, const char *relies,

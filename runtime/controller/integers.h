@@ -20,4 +20,14 @@ static inline int64_t max_int(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
+
+/* Rows that a loop over blocks of rows takes at a time, where nothing else is said: as many blocks as keep what is wide within
+ * BLOCK_BYTES, but not fewer rows than products of matrices need to run well; all blocks but the last alike, in sixteens. */
+enum { BLOCK_BYTES = 64 << 20, BLOCK_LEAST_ROWS = 512 };
+static inline int64_t block_rows(int64_t rows, int64_t row_bytes)
+{
+    const int64_t most = max_int(BLOCK_BYTES / max_int(row_bytes, 1), BLOCK_LEAST_ROWS), blocks = (rows + most - 1) / most;
+    const int64_t each = rows > 0 ? (rows + blocks - 1) / blocks : 1;
+    return min_int((each + 15) / 16 * 16, max_int(rows, 1));
+}
 #endif

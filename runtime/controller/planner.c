@@ -29,13 +29,19 @@ struct Planner {
     Flow *flows[FLOWS];
     int64_t kept;
     Kept *buckets[BUCKETS];
+    int64_t row_blocks; /* 0: not said */
+    int64_t *dims;      /* room for the dims that are looked for */
 };
 
 Planner *planner_create(int n_dims)
 {
     Planner *planner = calloc(1, sizeof *planner);
-    if (planner) planner->n_dims = n_dims;
-    return planner;
+    if (!planner) return NULL;
+    planner->n_dims = n_dims;
+    planner->dims = calloc((size_t)n_dims + 1, sizeof *planner->dims);
+    if (planner->dims) return planner;
+    free(planner);
+    return NULL;
 }
 
 static void kept_free(Kept *kept)
@@ -66,6 +72,7 @@ void planner_destroy(Planner *planner)
     if (!planner) return;
     forget(planner);
     for (int i = 0; i < planner->n_flows; i++) flow_destroy(planner->flows[i]);
+    free(planner->dims);
     free(planner);
 }
 
@@ -255,10 +262,67 @@ static int choose_rung(Kept *kept, int64_t room, const Plan **plan)
     return least_rung(kept, plan);
 }
 
-int planner_find_within(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan)
+/* ---- blocks of rows ---- */
+enum { FEWEST_ROWS = 32, FEWEST_BYTES = 4 << 20 }; /* in a block: with fewer, products of matrices are slow, and little is saved */
+
+void planner_set_row_blocks(Planner *planner, int64_t n)
+{
+    planner->row_blocks = n;
+}
+
+bool planner_chooses(const Model *m, int dim)
+{
+    const Program *const programs[] = {m->train, m->evaluate, m->infer};
+    for (size_t p = 0; p < sizeof programs / sizeof *programs; p++)
+        for (int i = 0; programs[p] && i < programs[p]->n_blocks; i++)
+            if (programs[p]->blocks[i].dim == dim) return true;
+    return false;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+int64_t planner_row_blocks(const Program *program, const int64_t *dims)
+{
+    int64_t most = 1;
+    for (int i = 0; i < program->n_blocks; i++) {
+        const int64_t n = ceil_div(program->blocks[i].rows(dims), dims[program->blocks[i].dim]);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+/* The dims to start from: as given, or with as many blocks as were asked for. */
+static void first_blocks(Planner *planner, const Program *program, const int64_t *dims)
+{
+    if (planner->n_dims) memcpy(planner->dims, dims, (size_t)planner->n_dims * sizeof *dims);
+    for (int i = 0; i < program->n_blocks && planner->row_blocks; i++) {
+        const int64_t rows = program->blocks[i].rows(dims), each = ceil_div(rows, planner->row_blocks);
+        planner->dims[program->blocks[i].dim] = each > 1 ? each : 1;
+    }
+}
+
+/* Twice as many blocks; false where that is not to be. */
+static bool more_blocks(Planner *planner, const Program *program)
+{
+    bool more = false;
+    for (int i = 0; i < program->n_blocks && !planner->row_blocks; i++) {
+        const RowBlocks *blocks = &program->blocks[i];
+        int64_t *each = &planner->dims[blocks->dim], rows = blocks->rows(planner->dims);
+        if (*each <= FEWEST_ROWS || *each * blocks->row_bytes(planner->dims) <= FEWEST_BYTES) continue;
+        *each = ceil_div(rows, 2 * ceil_div(rows, *each));
+        more = true;
+    }
+    return more;
+}
+
+/* ---- finding ---- */
+static int find_here(Planner *planner, const Program *program, int64_t room, const Plan **plan)
 {
     Kept *kept;
-    int result = find_kept(planner, program, dims, &kept);
+    int result = find_kept(planner, program, planner->dims, &kept);
     if (!result && (!kept->last || kept->last_room != room)) {
         result = choose_rung(kept, room, &kept->last);
         kept->last_room = room;
@@ -267,17 +331,62 @@ int planner_find_within(Planner *planner, const Program *program, const int64_t 
     return result;
 }
 
+/* The first rung alone: nothing runs again. */
+static int find_whole(Planner *planner, const Program *program, int64_t room, const Plan **plan)
+{
+    Kept *kept;
+    int result = find_kept(planner, program, planner->dims, &kept);
+    (void)room;
+    if (!result && !(*plan = rung_plan(kept, 0))) result = PLANNER_NO_MEMORY;
+    return result;
+}
+
+static int least_here(Planner *planner, const Program *program, int64_t room, const Plan **plan)
+{
+    Kept *kept;
+    int result = find_kept(planner, program, planner->dims, &kept);
+    (void)room;
+    return result ? result : least_rung(kept, plan);
+}
+
+typedef int Find(Planner *planner, const Program *program, int64_t room, const Plan **plan);
+
+/* The first plan that fits, with more and more blocks; else the smallest of them. */
+static int find_by_blocks(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan, Find *find)
+{
+    first_blocks(planner, program, dims);
+    int result = find(planner, program, room, plan), doublings = 0, least = 0;
+    int64_t bytes = result ? 0 : (*plan)->arena_bytes;
+    while (!result && (*plan)->arena_bytes > room && more_blocks(planner, program)) {
+        result = find(planner, program, room, plan);
+        doublings++;
+        if (!result && (*plan)->arena_bytes < bytes) bytes = (*plan)->arena_bytes, least = doublings;
+    }
+    if (result || (*plan)->arena_bytes <= bytes) return result;
+    first_blocks(planner, program, dims); /* plans may have been forgotten meanwhile */
+    while (least-- > 0) more_blocks(planner, program);
+    return find(planner, program, room, plan);
+}
+
+int planner_find_within(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan)
+{
+    return find_by_blocks(planner, program, dims, room, plan, find_here);
+}
+
 int planner_find(Planner *planner, const Program *program, const int64_t *dims, const Plan **plan)
 {
     return planner_find_within(planner, program, dims, INT64_MAX, plan);
 }
 
+int planner_find_blocks(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan)
+{
+    return find_by_blocks(planner, program, dims, room, plan, find_whole);
+}
+
 int planner_least(Planner *planner, const Program *program, const int64_t *dims, int64_t *arena_bytes)
 {
-    Kept *kept;
     const Plan *plan;
-    int result = find_kept(planner, program, dims, &kept);
-    if (!result) result = least_rung(kept, &plan);
+    int result = find_by_blocks(planner, program, dims, 0, &plan, least_here);
     if (!result) *arena_bytes = plan->arena_bytes;
     return result;
 }

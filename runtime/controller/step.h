@@ -73,6 +73,16 @@ static inline void copy_tensor(Step *s, void *to, const void *from, int64_t byte
     copy_bytes(s, to, from, bytes, COPY_DEVICE);
 }
 
+/* A sum over blocks of rows: the first block's part, then each later one's added. */
+template <class T> __global__ void add_part_kernel(T *sum, const T *part, int64_t n, bool later)
+{
+    FOR_EACH(i, n) sum[i] = later ? T(sum[i] + part[i]) : part[i];
+}
+template <class T> static inline void add_part(Step *s, T *sum, const T *part, int64_t n, bool later)
+{
+    LAUNCH(s, add_part_kernel<T>, elements(n), 256)(sum, part, n, later);
+}
+
 template <class T> static inline T read_one(Step *s, const T *from)
 {
     T value = T();

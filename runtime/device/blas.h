@@ -2,6 +2,7 @@
  * the pthread build fights with OpenMP regions).  A program links one of the two.
  *
  *     dot(s, c, a, b, batch, m, n, k, trans_a, trans_b)       for each of batch:  c (m, n) = a (m, k) · b (k, n)
+ *     dot(…, trans_b, add)                                    where add is true:  c (m, n) += a (m, k) · b (k, n)
  *
  * All row-major and dense; with trans_a, a lies as (k, m), with trans_b, b lies as (n, k).  k = 0 gives zeros.
  * float and double go to the library; 16-bit floats are summed as floats and rounded once, or not at all where c is of floats;
@@ -16,13 +17,14 @@
     T(double) T(half) T(bfloat16) T(int8_t) T(int16_t) T(int32_t) T(int64_t) T(uint8_t) T(uint16_t) T(uint32_t) T(uint64_t)        \
         T(bool)
 #define DOT(T)                                                                                                                     \
-    void dot(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b);
+    void dot(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b,    \
+             bool add = false);
 DOT_TYPES(DOT)
 #undef DOT
 #define SHORT_TYPES(T) T(half) T(bfloat16)
 #define DOT(T)                                                                                                                     \
     void dot(Step *s, float *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a,              \
-             bool trans_b);
+             bool trans_b, bool add = false);
 SHORT_TYPES(DOT)
 #undef DOT
 

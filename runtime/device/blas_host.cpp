@@ -50,15 +50,15 @@ __attribute__((constructor)) static void choose_core(void)
 #endif
 }
 
-static void gemm(bool ta, bool tb, int m, int n, int k, const float *a, const float *b, float *c)
+static void gemm(bool ta, bool tb, int m, int n, int k, const float *a, const float *b, float *c, bool add)
 {
     cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n, k, 1, a, ta ? m : k, b,
-                tb ? k : n, 0, c, n);
+                tb ? k : n, add ? 1 : 0, c, n);
 }
-static void gemm(bool ta, bool tb, int m, int n, int k, const double *a, const double *b, double *c)
+static void gemm(bool ta, bool tb, int m, int n, int k, const double *a, const double *b, double *c, bool add)
 {
     cblas_dgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n, k, 1, a, ta ? m : k, b,
-                tb ? k : n, 0, c, n);
+                tb ? k : n, add ? 1 : 0, c, n);
 }
 
 /* ---- few rows ---- */
@@ -89,22 +89,24 @@ template <class T> static bool few_rows_dot(T *c, const T *a, const T *b, int64_
 
 /* A float or double product.  Many small ones run one a thread: inside an OpenMP region the library keeps to one thread. */
 template <class T>
-static void library_dot(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+static void library_dot(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
+                        bool add)
 {
     if (m > INT_MAX || n > INT_MAX || k > INT_MAX) {
         s->error = DEVICE_LAUNCH_FAILED;
         return;
     }
-    if (batch == 1 && !ta && !tb && few_rows_dot(c, a, b, m, n, k)) return;
+    if (batch == 1 && !ta && !tb && !add && few_rows_dot(c, a, b, m, n, k)) return;
     const double each = (double)m * (double)n * (double)k;
     const bool shared = batch > 1 && each * (double)batch > HOST_GRAIN && (batch >= omp_get_max_threads() || each < 1e6);
 #pragma omp parallel for schedule(static) if (shared)
-    for (int64_t i = 0; i < batch; i++) gemm(ta, tb, (int)m, (int)n, (int)k, a + i * m * k, b + i * k * n, c + i * m * n);
+    for (int64_t i = 0; i < batch; i++) gemm(ta, tb, (int)m, (int)n, (int)k, a + i * m * k, b + i * k * n, c + i * m * n, add);
 }
 
 /* Any other type: rows of c in turn, the inner loop along them. */
 template <class T>
-static void plain_dot(Step *, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+static void plain_dot(Step *, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
+                      bool add)
 {
     typedef typename Sum<T>::type S;
     const bool shared = (double)batch * (double)m * (double)n * (double)k > HOST_GRAIN;
@@ -113,7 +115,7 @@ static void plain_dot(Step *, T *c, const T *a, const T *b, int64_t batch, int64
         const int64_t i = row / m, r = row % m;
         const T *ai = a + i * m * k, *bi = b + i * k * n;
         for (int64_t j = 0; j < n; j++) {
-            S sum = 0;
+            S sum = add ? S(c[row * n + j]) : S(0);
             for (int64_t p = 0; p < k; p++) sum = S(sum + S(ai[ta ? p * m + r : r * k + p]) * S(bi[tb ? j * k + p : p * n + j]));
             c[row * n + j] = T(sum);
         }
@@ -135,7 +137,8 @@ template <class T> static void as_floats(float *to, const T *from, int64_t acros
 }
 
 template <class R, class T>
-static void short_tile(R *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, bool ta, bool tb, int64_t row, int64_t column)
+static void short_tile(R *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add, int64_t row,
+                       int64_t column)
 {
     alignas(64) float x[TILE_ROWS * TILE_DEPTH], y[TILE_DEPTH * TILE_COLUMNS], sum[TILE_ROWS * TILE_COLUMNS];
     const int rows = (int)(m - row < TILE_ROWS ? m - row : TILE_ROWS),
@@ -156,52 +159,53 @@ static void short_tile(R *c, const T *a, const T *b, int64_t m, int64_t n, int64
     for (int64_t i = 0; i < rows; i++) {
         R *to = c + (row + i) * n + column;
 #pragma omp simd
-        for (int64_t j = 0; j < columns; j++) to[j] = R(sum[i * columns + j]);
+        for (int64_t j = 0; j < columns; j++) to[j] = R(add ? float(to[j]) + sum[i * columns + j] : sum[i * columns + j]);
     }
 }
 
 template <class R, class T>
-static void short_dot(R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+static void short_dot(R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add)
 {
     const int64_t down = (m + TILE_ROWS - 1) / TILE_ROWS, across = (n + TILE_COLUMNS - 1) / TILE_COLUMNS, each = down * across;
     const bool shared = batch * each > 1 && (double)batch * (double)m * (double)n * (double)k > HOST_GRAIN;
 #pragma omp parallel for schedule(static) if (shared)
     for (int64_t task = 0; task < batch * each; task++) {
         const int64_t i = task / each, row = task % each / across * TILE_ROWS, column = task % across * TILE_COLUMNS;
-        short_tile(c + i * m * n, a + i * m * k, b + i * k * n, m, n, k, ta, tb, row, column);
+        short_tile(c + i * m * n, a + i * m * k, b + i * k * n, m, n, k, ta, tb, add, row, column);
     }
 }
 
 static void dot_of(Step *s, float *c, const float *a, const float *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
-                   bool tb)
+                   bool tb, bool add)
 {
-    library_dot(s, c, a, b, batch, m, n, k, ta, tb);
+    library_dot(s, c, a, b, batch, m, n, k, ta, tb, add);
 }
 static void dot_of(Step *s, double *c, const double *a, const double *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
-                   bool tb)
+                   bool tb, bool add)
 {
-    library_dot(s, c, a, b, batch, m, n, k, ta, tb);
+    library_dot(s, c, a, b, batch, m, n, k, ta, tb, add);
 }
 #define SHORT(R, T)                                                                                                                \
-    static void dot_of(Step *, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)     \
+    static void dot_of(Step *, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,     \
+                       bool add)                                                                                                   \
     {                                                                                                                              \
-        short_dot(c, a, b, batch, m, n, k, ta, tb);                                                                                \
+        short_dot(c, a, b, batch, m, n, k, ta, tb, add);                                                                           \
     }
 SHORT(half, half) SHORT(float, half) SHORT(bfloat16, bfloat16) SHORT(float, bfloat16)
 template <class T>
-static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
+                   bool add)
 {
-    plain_dot(s, c, a, b, batch, m, n, k, ta, tb);
+    plain_dot(s, c, a, b, batch, m, n, k, ta, tb, add);
 }
 
 #define DOT_AS(R, T)                                                                                                               \
-    void dot(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b)    \
+    void dot(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b,    \
+             bool add)                                                                                                             \
     {                                                                                                                              \
         if (!launch_wanted(s, elements(batch * m * n), "dot")) return;                                                             \
-        if (k == 0)                                                                                                                \
-            memset((void *)c, 0, (size_t)(batch * m * n) * sizeof *c);                                                             \
-        else                                                                                                                       \
-            dot_of(s, c, a, b, batch, m, n, k, trans_a, trans_b);                                                                  \
+        if (k == 0 && !add) memset((void *)c, 0, (size_t)(batch * m * n) * sizeof *c);                                             \
+        if (k > 0) dot_of(s, c, a, b, batch, m, n, k, trans_a, trans_b, add);                                                      \
     }
 #define DOT(T) DOT_AS(T, T)
 #define DOT_FLOATS(T) DOT_AS(float, T)

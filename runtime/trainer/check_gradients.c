@@ -247,7 +247,8 @@ int check_gradients_program(const Model *m, const Options *options, const char *
                           .batch_size = o->batch_size,
                           .seed = (uint64_t)o->seed};
     SessionOptions session_wanted = {
-        .memory_limit = o->memory_limit, .seed = (uint64_t)o->seed, .training = true, .plan_again = o->on_anomaly == ANOMALY_HEAL};
+        .memory_limit = o->memory_limit,
+                             .row_blocks = o->row_blocks, .seed = (uint64_t)o->seed, .training = true, .plan_again = o->on_anomaly == ANOMALY_HEAL};
     int status = data_open(&data, m, m->train, &wanted, fault);
     if (!status) status = session_open(&c.session, m, &session_wanted, fault);
     for (int i = 0; i < OPTION_HYPERS && !status; i++)

@@ -106,7 +106,8 @@ int evaluate_program(const Model *m, const Options *options, const char *folder,
                           .batch_size = o->batch_size,
                           .seed = (uint64_t)o->seed};
     SessionOptions session_wanted = {
-        .memory_limit = o->memory_limit, .seed = (uint64_t)o->seed, .plan_again = o->on_anomaly == ANOMALY_HEAL};
+        .memory_limit = o->memory_limit,
+                             .row_blocks = o->row_blocks, .seed = (uint64_t)o->seed, .plan_again = o->on_anomaly == ANOMALY_HEAL};
     int status = data_open(&data, m, m->evaluate, &wanted, fault);
     if (status) return status;
     if (o->quarantine) status = make_folder("--quarantine", o->quarantine, fault);

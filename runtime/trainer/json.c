@@ -1,5 +1,6 @@
 /* Writes JSON.  Needs and breaks nothing. */
 #include "json.h"
+#include "../controller/planner.h"
 #include <math.h>
 
 void json_string(FILE *to, const char *text)
@@ -26,9 +27,12 @@ void json_real(FILE *to, double value)
 
 void json_dims(FILE *to, const Model *m, const int64_t *dims)
 {
+    bool first = true;
     fputc('{', to);
     for (int i = 0; i < m->n_dims; i++) {
-        if (i) fputc(',', to);
+        if (planner_chooses(m, i)) continue;
+        if (!first) fputc(',', to);
+        first = false;
         json_string(to, m->dims[i].name);
         fprintf(to, ":%lld", (long long)dims[i]);
     }

@@ -43,7 +43,10 @@ static const Row rows[] = {
     {"Training", "eps", "X", "", T, REAL, AT(hypers[5]), NULL},
     {"Memory", "memory-limit", "SIZE", "never passed: bytes, or 30G = 30GiB (2^30), 30GB (10^9); also K, M, T", T | R, BYTES,
      AT(memory_limit), NULL},
-    {"Memory", "row-blocks", "N", "1: so far rows run in one block only", T, COUNT, AT(row_blocks), NULL},
+    {"Memory", "row-blocks", "N",
+     "wide rows (scores over a vocabulary, their loss and gradient) are computed in N blocks (default: blocks of about 64 MiB, "
+     "smaller where --memory-limit wants it)",
+     T, COUNT, AT(row_blocks), NULL},
     {"Memory", "recompute", "auto|off", "off: never give up a buffer and make it again to stay within --memory-limit", T, CHOICE, AT(recompute), "auto|off"},
     {"Memory", "offload", "auto|off", "so far nothing is offloaded, either way", T, CHOICE, AT(offload), "auto|off"},
     {"Memory", "plan", NULL,
@@ -272,10 +275,6 @@ static int check_together(const Options *o, const Model *m, int program, Fault *
             fault, STATUS_USER,
             "--export %s: this trainer writes no ONNX files; --save-weights FILE.safetensors has all weights by their names",
             o->export_file);
-    if (o->row_blocks > 1)
-        return fault_set(fault, STATUS_USER,
-                         "--row-blocks %lld: this trainer runs all rows in one block; leave the option out or give 1",
-                         (long long)o->row_blocks);
     if (program == FOR_RUNNER) {
         if (!o->inputs || !o->outputs) return fault_set(fault, STATUS_USER, "wanted --inputs FILE and --outputs FILE.safetensors");
         return 0;
@@ -310,7 +309,7 @@ static int check_together(const Options *o, const Model *m, int program, Fault *
 
 int options_parse(Options *options, const Model *m, int program, int argc, char **argv, Fault *fault)
 {
-    *options = (Options){.steps = -1, .epochs = -1, .row_blocks = 1, .max_skipped = 0.01};
+    *options = (Options){.steps = -1, .epochs = -1, .max_skipped = 0.01};
     for (int i = 1; i < argc; i++) {
         char *argument = argv[i];
         if (!strcmp(argument, "-h")) {
@@ -356,13 +355,15 @@ int options_dims(const Options *options, const Model *m, int64_t *dims, bool *gi
         near_start(&near, text);
         int found = -1;
         for (int i = 0; i < m->n_dims; i++) {
+            if (planner_chooses(m, i)) continue;
             near_offer(&near, m->dims[i].name);
             if (!strcmp(m->dims[i].name, text)) found = i;
         }
         if (found < 0) {
             fault_set(fault, STATUS_USER, "--dim %s: the model has no such dim%s%s", text,
                       near_text(&near, near_names, sizeof near_names), m->n_dims ? "; it has" : "");
-            for (int i = 0; i < m->n_dims; i++) text_add(fault->text, sizeof fault->text, "%s %s", i ? "," : "", m->dims[i].name);
+            for (int i = 0; i < m->n_dims; i++)
+                if (!planner_chooses(m, i)) text_add(fault->text, sizeof fault->text, "%s %s", i ? "," : "", m->dims[i].name);
             return STATUS_USER;
         }
         if (m->dims[found].late)

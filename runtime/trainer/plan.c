@@ -28,7 +28,7 @@ static int settle(const Model *m, Figures *f, Fault *fault)
     if (!status && !planner_sound(f->program, small, m->n_dims)) {
         status = fault_set(fault, STATUS_BUDGET, "no memory would do: buffers of more than 2^50 bytes at");
         for (int i = 0; i < m->n_dims; i++)
-            text_add(fault->text, sizeof fault->text, " %s = %" PRId64, m->dims[i].name, f->dims[i]);
+            if (!planner_chooses(m, i)) text_add(fault->text, sizeof fault->text, " %s = %" PRId64, m->dims[i].name, f->dims[i]);
     }
     if (!status) settle_dims(m, scratch, f->dims);
     free(scratch);
@@ -36,20 +36,30 @@ static int settle(const Model *m, Figures *f, Fault *fault)
     return status;
 }
 
+static int find_minimum(Figures *f, bool recompute_off)
+{
+    const Plan *least;
+    if (!recompute_off) return planner_least(f->planner, f->program, f->dims, &f->minimum);
+    const int error = planner_find_blocks(f->planner, f->program, f->dims, 0, &least);
+    if (!error) f->minimum = least->arena_bytes;
+    return error;
+}
+
 static int compute(const Model *m, const Options *o, Figures *f, Fault *fault)
 {
     f->planner = planner_create(m->n_dims);
     f->state = state_bytes(m, f->program == m->train);
-    int64_t room = o->memory_limit && o->recompute != 1 ? o->memory_limit - f->state : INT64_MAX;
-    int error = f->planner ? planner_find_within(f->planner, f->program, f->dims, room, &f->plan) : PLANNER_NO_MEMORY;
-    if (!error && o->recompute != 1) error = planner_least(f->planner, f->program, f->dims, &f->minimum);
+    const int64_t room = o->memory_limit ? o->memory_limit - f->state : INT64_MAX;
+    if (!f->planner) return fault_memory(fault);
+    planner_set_row_blocks(f->planner, o->row_blocks);
+    int error = find_minimum(f, o->recompute == 1);
+    if (!error) error = (o->recompute == 1 ? planner_find_blocks : planner_find_within)(f->planner, f->program, f->dims, room, &f->plan);
     if (error == PLANNER_TOO_LARGE) return fault_set(fault, STATUS_BUDGET, "no memory would do: buffers of more than 2^50 bytes");
     if (error) return fault_memory(fault);
-    if (o->recompute == 1) f->minimum = f->plan->arena_bytes;
     f->minimum += f->state;
     f->peak = f->state + f->plan->arena_bytes;
     f->feasible = !o->memory_limit || f->peak <= o->memory_limit;
-    if (f->program->traffic) f->program->traffic(f->dims, &f->moved, &f->least, &f->flops);
+    if (f->program->traffic) f->program->traffic(f->plan->dims, &f->moved, &f->least, &f->flops);
     f->moved += f->plan->recomputed_moved;
     return 0;
 }
@@ -116,7 +126,7 @@ static void print_text(const Model *m, const Options *o, const Figures *f)
 {
     printf("plan of %s, program %s\n", m->name, f->program->name);
     for (int i = 0; i < m->n_dims; i++)
-        printf("  %s = %" PRId64 "%s\n", m->dims[i].name, f->dims[i],
+        if (!planner_chooses(m, i)) printf("  %s = %" PRId64 "%s\n", m->dims[i].name, f->dims[i],
                f->given[i]       ? ""
                : m->dims[i].late ? " (upper bound)"
                                  : " (its likely value)");
@@ -127,6 +137,8 @@ static void print_text(const Model *m, const Options *o, const Figures *f)
     line("the least that would do", f->minimum);
     printf("  %d buffers, %d launches, %d run again: %.3g of the operations\n", f->program->n_buffers, f->program->n_launches,
            f->plan->recomputed, recompute_share(f));
+    if (f->program->n_blocks)
+        printf("  rows in %" PRId64 " blocks at most\n", planner_row_blocks(f->program, f->plan->dims));
     line("moved in a step", f->moved);
     line("least that must move", f->least);
     if (o->memory_limit) printf("  %s in --memory-limit %" PRId64 "\n", f->feasible ? "fits" : "does not fit", o->memory_limit);
@@ -152,8 +164,8 @@ static void print_json(const Model *m, const Figures *f)
     printf(",\"feasible\":%s,\"peak_bytes\":%" PRId64 ",\"arena_bytes\":%" PRId64 ",\"live_bytes\":%" PRId64
            ",\"state_bytes\":%" PRId64,
            f->feasible ? "true" : "false", f->peak, f->plan->arena_bytes, f->plan->live_bytes, f->state);
-    printf(",\"minimum_bytes\":%" PRId64 ",\"recompute_share\":%.9g,\"offload_bytes\":0,\"blocks\":1,\"kernels\":%d", f->minimum,
-           recompute_share(f), f->program->n_launches + f->plan->recomputed);
+    printf(",\"minimum_bytes\":%" PRId64 ",\"recompute_share\":%.9g,\"offload_bytes\":0,\"blocks\":%" PRId64 ",\"kernels\":%d", f->minimum,
+           recompute_share(f), planner_row_blocks(f->program, f->plan->dims), f->program->n_launches + f->plan->recomputed);
     printf(",\"bytes_moved\":%" PRId64 ",\"least_bytes_moved\":%" PRId64 ",\"evicted\":[", f->moved, f->least);
     print_evicted(f);
     fputs("]}\n", stdout);

@@ -57,6 +57,7 @@ int session_open(Session **session, const Model *m, const SessionOptions *option
     s->planner = planner_create(m->n_dims);
     int status = s->weights && s->states && s->hypers && s->dims && s->late && s->arrived && s->planner ? 0 : fault_memory(fault);
     if (!status) {
+        planner_set_row_blocks(s->planner, options->row_blocks);
         for (int i = 0; i < m->n_hypers; i++) s->hypers[i] = m->hypers[i].value;
         s->loss_scale = session_has_hyper(m, "loss_scale") ? FIRST_LOSS_SCALE : 0;
         s->state_bytes = state_bytes(m, options->training);
@@ -161,13 +162,13 @@ static int64_t room_for_arena(const Session *s)
 
 static int find_plan(Session *s, const Program *program, const int64_t *dims, int64_t room, const Plan **plan, Fault *fault)
 {
-    int error = s->options.recompute_off ? planner_find(s->planner, program, dims, plan)
+    int error = s->options.recompute_off ? planner_find_blocks(s->planner, program, dims, room, plan)
                                          : planner_find_within(s->planner, program, dims, room, plan);
     if (error == PLANNER_NO_MEMORY) return fault_memory(fault);
     if (error == PLANNER_TOO_LARGE) {
         fault_set(fault, STATUS_BUDGET, "no memory would do: buffers of more than 2^50 bytes at");
         for (int i = 0; i < s->model->n_dims; i++)
-            text_add(fault->text, sizeof fault->text, " %s = %" PRId64, s->model->dims[i].name, dims[i]);
+            if (!planner_chooses(s->model, i)) text_add(fault->text, sizeof fault->text, " %s = %" PRId64, s->model->dims[i].name, dims[i]);
         return STATUS_BUDGET;
     }
     return 0;
@@ -229,6 +230,7 @@ static int plan_step(Session *s, const Program *program, Fault *fault)
         if (status) return status;
         int64_t peak = s->state_bytes + s->plan->arena_bytes;
         if (!session_fits(s, peak)) return session_no_room(s, peak, "a step", fault);
+        if (s->model->n_dims) memcpy(s->dims, s->plan->dims, (size_t)s->model->n_dims * sizeof *s->dims); /* its blocks of rows */
         int error = grow_arena(s, s->plan->arena_bytes);
         if (error != DEVICE_OUT_OF_MEMORY) return device_fault(error, "allocating the arena", fault);
         if (tries || s->options.memory_limit) return session_no_room(s, peak, "a step", fault);

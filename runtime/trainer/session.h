@@ -20,6 +20,7 @@
 typedef struct {
     int64_t memory_limit; /* bytes: state, arena and the device's overhead together; 0: none */
     uint64_t seed;        /* of weights made by rule and of random numbers in the step */
+    int64_t row_blocks;   /* of every loop over blocks of rows; 0: the planner chooses */
     bool training;        /* keep the optimizer's states */
     bool recompute_off;   /* never give up a buffer and make it again */
     bool plan_again;      /* a broken range guard only asks for a plan at the new dims */

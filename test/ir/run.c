@@ -62,6 +62,11 @@ static void run_recognise(Graph *g)
     pass_recognise(g, NULL);
 }
 
+static void run_row_blocks(Graph *g)
+{
+    pass_row_blocks(g, NULL);
+}
+
 static const struct {
     const char *name;
     void (*pass)(Graph *);
@@ -70,6 +75,7 @@ static const struct {
     {"simplify", pass_simplify}, {"fp64", run_double},          {"stash", run_stash},
     {"recognise", run_recognise}, {"decompose_attention", pass_decompose_attention},
     {"bf16", run_bf16},          {"fp16", run_fp16},
+    {"row_blocks", run_row_blocks},
 };
 
 static void run_named(Graph *g, const char *name, size_t length, const char *file)

@@ -155,6 +155,7 @@ static void put_launch(Case *c, const Launch *l)
         case ARG_EXPR: buf_put(c->out, number(c, a->expr)); break;
         case ARG_HYPER: buf_printf(c->out, "*%s", c->pointer[a->value->id]); break;
         case ARG_SEED: buf_put(c->out, "s->seed"); break;
+        case ARG_LATER: buf_put(c->out, "false"); break; /* no case has loops over blocks */
         case ARG_STEP: buf_put(c->out, "s->number"); break;
         case ARG_SCRATCH: buf_printf(c->out, "(%s *)(scratch + %s)", a->type, a->expr ? number(c, a->expr) : "0"); break;
         }

@@ -119,6 +119,42 @@ static void run_scan(Run *run, const Op *op, const Array *in, Array *out)
     }
 }
 
+static Array rows_of(Array a, int64_t first, int64_t n, int64_t *dims) /* dims: room for the view's */
+{
+    const int64_t each = a.dims[0] ? a.n / a.dims[0] : 0;
+    for (int k = 0; k < a.rank; k++) dims[k] = k ? a.dims[k] : n;
+    a.at += first * each;
+    a.n = n * each;
+    a.dims = dims;
+    return a;
+}
+
+/* The dims say how many rows a block has. */
+static void run_blocks(Run *run, const Op *op, const Array *in, Array *out)
+{
+    const Graph *body = op->body[0];
+    const int slices = (int)op_int(op, ATTR_slices), sums = (int)op_int(op, ATTR_sums),
+              block = symbol_index(op_exprs(op, ATTR_block, NULL)[0]);
+    const int64_t rows = in[0].dims[0], most = run->dims[block];
+    check(most > 0);
+    for (int64_t first = 0; first < rows; first += most) {
+        const int64_t here = run->dims[block] = rows - first < most ? rows - first : most;
+        Array inputs[op->n_in + 1], outputs[op->n_out + 1];
+        int64_t room[op->n_in + op->n_out + 1][8];
+        for (int i = 0; i < op->n_in; i++) inputs[i] = i < slices ? rows_of(in[i], first, here, room[i]) : in[i];
+        interpret(run->arena, body, run->dims, inputs, outputs);
+        for (int i = 0; i < op->n_out; i++) {
+            if (i >= sums) {
+                Array at = rows_of(out[i], first, here, room[op->n_in + i]);
+                check(at.n == outputs[i].n);
+                memcpy(at.at, outputs[i].at, sizeof(double) * (size_t)at.n);
+            }
+            for (int64_t k = 0; i < sums && k < out[i].n; k++) out[i].at[k] = (first ? out[i].at[k] : 0) + outputs[i].at[k];
+        }
+    }
+    run->dims[block] = most;
+}
+
 static void run_while(Run *run, const Op *op, const Array *in, Array *out)
 {
     Array state[op->n_in + 1], results[op->n_out + 2];
@@ -145,6 +181,8 @@ static void run_region(Run *run, const Op *op, const Array *in, Array *out)
 {
     if (op->kind == OP_scan)
         run_scan(run, op, in, out);
+    else if (op->kind == OP_blocks)
+        run_blocks(run, op, in, out);
     else if (op->kind == OP_while)
         run_while(run, op, in, out);
     else

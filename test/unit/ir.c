@@ -318,6 +318,16 @@ static Graph *scan_body(World *w)
     return g;
 }
 
+/* Each row's largest, and the sum of all rows, a block of rows at a time. */
+static Op *loop_over_blocks(World *w, Value *rows)
+{
+    Graph *g = graph_new(w->arena, w->s, "body");
+    Value *x = input_of(w, g, FROM_PARAMETER, "x", DTYPE_f32, "block, 8");
+    vec_push(w->arena, &g->outputs, b_reduce(g, OP_reduce_sum, x, (const int64_t[]){0}, 1));
+    vec_push(w->arena, &g->outputs, b_reduce(g, OP_reduce_max, x, (const int64_t[]){1}, 1));
+    return b_blocks(w->g, g, &rows, 1, 1, 1, x->shape[0], expr_int(w->s, 32));
+}
+
 static Graph *while_body(World *w)
 {
     Graph *g = graph_new(w->arena, w->s, "body");
@@ -418,6 +428,9 @@ static void add_regions_and_effects(World *w)
     Op *scan = b_scan(g, scan_body(w), scanned, 2, 1, 1, true, w->seq);
     assert_shape(w, scan->out[1], "seq, batch, 8");
     b_while(g, while_body(w), captured, 2, 1);
+    const Op *blocks = loop_over_blocks(w, h);
+    assert_shape(w, blocks->out[0], "8");
+    assert_shape(w, blocks->out[1], "batch");
     g->source = "";
     b_branch(g, branch_body(w, OP_sin), branch_body(w, OP_cos), captured, 2);
     Value *weight = graph_find_input(g, "table"), *moment = input_of(w, g, FROM_STATE, "table.exp_avg", DTYPE_f32, "100, 8");
@@ -591,6 +604,9 @@ static void catches_wrong_graphs(void **state)
         {X2 "  %3: f32[2] = scan %2, carries=1, slices=0, reverse=0 {\n    %0: f32[3] = parameter \"h\"\n    return %0\n  }\n  "
             "return\n",
          "shapes differ: 3, wanted 2"},
+        {X2 "  %3: f32[n] = blocks %0, slices=1, sums=0, block=[block, 16] {\n    %0: f32[n, 4] = parameter \"x\"\n"
+            "    %1: f32[n] = reduce_sum %0, axes=[1]\n    return %1\n  }\n  return\n",
+         "has no rows of a block"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char said[600];

@@ -400,7 +400,7 @@ static void wrong_input_is_refused(void **state)
         "--batch-file @six --batch-size 3",
         "--batch-file @six --data @hundred",
         "--batch-file @six --export @x",
-        "--batch-file @six --row-blocks 2",
+        "--batch-file @six --row-blocks 0",
         "--batch-file @six --resume",
         "--batch-file @six --memory-limit 3Q",
         "--batch-file @six --memory-limit 0",

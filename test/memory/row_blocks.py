@@ -1,0 +1,66 @@
+"""Rows in blocks give what whole rows give; the same bits where there are as many blocks.  row_blocks.py FOLDER WITH_BLOCKS UNFUSED NEXT NEXT_UNFUSED"""
+import json, os, subprocess, sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import tensors as t
+
+folder, with_blocks, unfused, following, following_unfused = sys.argv[1:6]
+failures = []
+
+
+def run(program, name, batches="batches", *options, status=0):
+    files = [x for kind in ("gradients", "weights") for x in ("--save-" + kind, "%s/%s.%s" % (folder, name, kind))]
+    command = [program + "/trainer", "--batch-file", "%s/%s.safetensors" % (folder, batches), "--progress", "never", "--max-skipped", "30%", "--lr", "0.1"]
+    done = subprocess.run(command + files + ["--log", folder + "/log"] + list(options), capture_output=True, text=True)
+    if done.returncode != status: sys.exit("%s: exit status %d, wanted %d: %s" % (name, done.returncode, status, done.stderr))
+    if status: return None
+    lines = [json.loads(line) for line in open(folder + "/log")]
+    tensors = {}
+    for kind in ("gradients", "weights"):
+        for k, (dtype, shape, raw) in t.read("%s/%s.%s" % (folder, name, kind))[0].items(): tensors[kind, k] = t.numbers((dtype, shape, raw))
+    return {"loss": [x["loss"] for x in lines if "loss" in x], "peak": max(x["peak_bytes"] for x in lines if "loss" in x), "tensors": tensors,
+            "events": [x["event"] for x in lines if "event" in x]}
+
+
+def near(a, b, what, loss=1e-6, tensor=2e-5):
+    if len(a["loss"]) != len(b["loss"]) or a["events"] != b["events"]: failures.append("%s: other steps" % what)
+    for x, y in zip(a["loss"], b["loss"]):
+        if abs(x - y) > loss * abs(y): failures.append("%s: loss %r, wanted %r" % (what, x, y))
+    for k, wanted in b["tensors"].items():
+        most = max(map(abs, wanted))
+        off = max(abs(x - y) for x, y in zip(a["tensors"][k], wanted))
+        if off > tensor * most: failures.append("%s: %s is off by %g of %g" % (what, k, off, most))
+
+
+def plan(program, *options):
+    said = subprocess.run([program + "/trainer", "--plan", "--json", "--dim", "batch=5", "--dim", "seq=601"] + list(options), check=True, capture_output=True, text=True).stdout
+    return json.loads(said)
+
+
+for program, plain in (with_blocks, unfused), (following, following_unfused):
+    name = os.path.basename(program)
+    wanted = run(plain, "plain")
+    free = run(program, "free")
+    near(free, wanted, name)
+    if len(free["loss"]) != 4: failures.append("%s: %d steps" % (name, len(free["loss"])))
+    for n in "1", "3", "1000":
+        near(run(program, "blocks", "batches", "--row-blocks", n), wanted, "%s in %s blocks" % (name, n))
+
+rows, words = 5 * 601, 1500
+whole, free, least = plan(with_blocks, "--row-blocks", "1"), plan(with_blocks), plan(with_blocks, "--memory-limit", str(plan(with_blocks)["minimum_bytes"]))
+if whole["blocks"] != 1 or least["blocks"] <= free["blocks"] or not least["feasible"]: failures.append("plans: %r" % [whole, free, least])
+if whole["minimum_bytes"] - least["minimum_bytes"] < 0.7 * rows * words * 4: failures.append("blocks save too little: %r" % [whole, least])
+if whole["arena_bytes"] > 1.2 * rows * words * 4: failures.append("scores or their gradient stand twice: %r" % whole)
+
+limit = str(free["minimum_bytes"])
+tall = run(with_blocks, "tall", "tall")
+exact = run(with_blocks, "exact", "tall", "--memory-limit", limit)
+near(exact, tall, "the least bytes")
+if exact["peak"] != int(limit): failures.append("the least bytes are %s, the step took %d" % (limit, exact["peak"]))
+run(with_blocks, "less", "tall", "--memory-limit", str(int(limit) - 1), status=3)
+same = run(with_blocks, "same", "tall", "--row-blocks", str(least["blocks"]))
+if same["tensors"] != exact["tensors"]: failures.append("as many blocks, other bits")
+between = run(with_blocks, "between", "tall", "--row-blocks", "1", "--memory-limit", str(whole["minimum_bytes"]))
+one = run(with_blocks, "one", "tall", "--row-blocks", "1")
+if between["tensors"] != one["tensors"]: failures.append("a budget changes bits")
+for line in failures: print("FAILED:", line)
+sys.exit(bool(failures))
