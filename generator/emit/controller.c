@@ -469,7 +469,7 @@ static int blocks_table(Tables *t, const Program *p)
                    remark(l->arena, expr_text(l->arena, block->rows)));
         n++;
     }
-    if (n) buf_printf(&t->out, "static const RowBlocks %s_blocks[] = {\n%s};\n", p->name, buf_text(&rows));
+    if (n) buf_printf(&t->out, "static const RowLoop %s_blocks[] = {\n%s};\n", p->name, buf_text(&rows));
     return n;
 }
 

@@ -309,7 +309,7 @@ static bool more_blocks(Planner *planner, const Program *program)
 {
     bool more = false;
     for (int i = 0; i < program->n_blocks && !planner->row_blocks; i++) {
-        const RowBlocks *blocks = &program->blocks[i];
+        const RowLoop *blocks = &program->blocks[i];
         int64_t *each = &planner->dims[blocks->dim], rows = blocks->rows(planner->dims);
         if (*each <= FEWEST_ROWS || *each * blocks->row_bytes(planner->dims) <= FEWEST_BYTES) continue;
         *each = ceil_div(rows, 2 * ceil_div(rows, *each));
