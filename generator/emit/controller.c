@@ -400,23 +400,23 @@ static void points_table(Tables *t, const Program *p)
     buf_printf(
         &t->out,
         "/* Points of %s: number, buffer, the launches between which its memory may serve others, bytes, operations and bytes\n"
-        " * moved of making it again, how and from what. */\n#define %s_POINTS(P)",
+        " * moved of making it again, how and from what, whether it may be copied to the host instead. */\n#define %s_POINTS(P)",
         n, family);
     for (int k = 0; k < p->points.n; k++) {
         const Point *point = &p->points.at[k];
         const Unit *maker = &p->units.at[point->maker];
-        buf_printf(&t->out, " \\\n    P(%d, %s, %d, %d, %s, %s, %s, %s)", k, upper(l->arena, p->buffers.at[point->buffer].c),
+        buf_printf(&t->out, " \\\n    P(%d, %s, %d, %d, %s, %s, %s, %s, %d)", k, upper(l->arena, p->buffers.at[point->buffer].c),
                    p->units.at[point->gone].last, p->units.at[point->back].first,
                    expr_c(l, p->buffers.at[point->buffer].bytes, "d->"), expr_c(l, maker->flops, "d->"),
-                   expr_c(l, maker->moved, "d->"), c_string(l->arena, point->recipe));
+                   expr_c(l, maker->moved, "d->"), c_string(l->arena, point->recipe), point->offload);
     }
     buf_printf(&t->out,
-               "\n\n#define P(number, buffer, gone, back, bytes, operations, traffic, recipe) [number] = {%s_##buffer, gone, back, "
-               "recipe},\n"
+               "\n\n#define P(number, buffer, gone, back, bytes, operations, traffic, recipe, offload) [number] = {%s_##buffer, gone, "
+               "back, recipe, offload},\n"
                "static const Point %s_points[] = {%s_POINTS(P)};\n#undef P\n"
                "static void %s_point_costs(const int64_t *dims, PointCost *out)\n{\n    const Dims *d = (const Dims *)dims;\n    "
                "(void)d;\n"
-               "#define P(number, buffer, gone, back, bytes, operations, traffic, recipe) out[number] = (PointCost){bytes, "
+               "#define P(number, buffer, gone, back, bytes, operations, traffic, recipe, offload) out[number] = (PointCost){bytes, "
                "operations, traffic};\n"
                "    %s_POINTS(P)\n#undef P\n}\n\n",
                family, n, family, n, family);

@@ -12,7 +12,7 @@ static Program program_of(Arena *arena, const LibraryInput *in)
     for (int u = 0; u < in->n_units + in->n_recipes; u++)
         units[u] = (Unit){in->units[u].first, in->units[u].last, in->units[u].again, "", in->units[u].of};
     for (int b = 0; b < in->n_buffers; b++) lives[b] = (Life){in->lives[b].first, in->lives[b].last, "", "", RAW};
-    for (int k = 0; k < in->n_points; k++) points[k] = (Point){in->points[k].buffer, in->points[k].gone, in->points[k].back, ""};
+    for (int k = 0; k < in->n_points; k++) points[k] = (Point){in->points[k].buffer, in->points[k].gone, in->points[k].back, "", false};
     return (Program){.n_buffers = in->n_buffers,
                      .lives = lives,
                      .n_inputs = in->n_inputs,
@@ -52,7 +52,7 @@ int library_search(Arena *arena, const LibraryInput *in, int64_t touches, const 
     Flow *flow = flow_create(&program);
     Sizes sizes = {0};
     Ladder ladder = {0};
-    if (!flow || !sizes_make(&sizes, flow, in->bytes, in->flops, in->moved)) bug("no memory for plans");
+    if (!flow || !sizes_make(&sizes, flow, &NOMINAL_RATES, in->bytes, in->flops, in->moved)) bug("no memory for plans");
     Simulation *simulation = simulation_create(flow, &sizes);
     int64_t most = (int64_t)EVALUATIONS_A_GAP * movable(flow), evaluations = ladder_effort(flow, touches);
     ladder_init(&ladder, flow);
@@ -68,7 +68,7 @@ int library_search(Arena *arena, const LibraryInput *in, int64_t touches, const 
 
 double library_flops_a_byte(void)
 {
-    return NOMINAL_FLOPS_A_SECOND / NOMINAL_BYTES_A_SECOND;
+    return NOMINAL_RATES.flops / NOMINAL_RATES.moved;
 }
 
 /* ---- a plan in time ---- */
@@ -158,7 +158,7 @@ void library_run(Arena *arena, const LibraryInput *in, const char *const *plans,
     const Program program = program_of(arena, in);
     Flow *flow = flow_create(&program);
     Sizes sizes = {0};
-    if (!flow || !sizes_make(&sizes, flow, in->bytes, in->flops, in->moved)) bug("no memory for plans");
+    if (!flow || !sizes_make(&sizes, flow, &NOMINAL_RATES, in->bytes, in->flops, in->moved)) bug("no memory for plans");
     Simulation *simulation = simulation_create(flow, &sizes);
     if (!simulation) bug("no memory for plans");
     uint8_t *modes = NEW_ARRAY(arena, uint8_t, flow->n_gaps + 1), *is_input = NEW_ARRAY(arena, uint8_t, in->n_buffers + 1);

@@ -121,6 +121,7 @@ typedef struct Point {
     int gone, back; /* units */
     int maker;      /* unit */
     const char *recipe;
+    bool offload; /* large and long away: the step can copy it to the host and back instead */
 } Point;
 typedef struct Program {
     const char *name; /* "train" */

@@ -271,19 +271,21 @@ static const char *buffer_enum(const Writer *w, int buffer)
     return arena_text(w->l->arena, "%s_%s", upper(w->l->arena, w->p->name), upper(w->l->arena, w->p->buffers.at[buffer].c));
 }
 
-/* Points by the unit before which their buffer comes back, or behind which it goes: first[unit], then next[point], -1 at the end.
- */
+/* Points by the unit before which their buffer comes back, behind which it goes, or that makes it: first[unit], then next[point], -1
+ * at the end. */
 typedef struct {
     int *first, *next;
 } PointsOf;
+typedef enum { POINT_BACK, POINT_GONE, POINT_MADE } PointEnd;
 
-static PointsOf points_by_unit(const Writer *w, bool back)
+static PointsOf points_by_unit(const Writer *w, PointEnd end)
 {
     const Program *p = w->p;
     PointsOf of = {NEW_ARRAY(w->l->arena, int, p->units.n + 1), NEW_ARRAY(w->l->arena, int, p->points.n + 1)};
     for (int u = 0; u < p->units.n; u++) of.first[u] = -1;
     for (int k = p->points.n - 1; k >= 0; k--) {
-        const int unit = back ? p->points.at[k].back : p->points.at[k].gone;
+        const Point *point = &p->points.at[k];
+        const int unit = end == POINT_BACK ? point->back : end == POINT_GONE ? point->gone : point->maker;
         of.next[k] = of.first[unit];
         of.first[unit] = k;
     }
@@ -304,6 +306,7 @@ static void evict_text(Writer *w, const PointsOf *gone, int unit)
 {
     for (int k = gone->first[unit]; k >= 0; k = gone->next[k]) {
         const Point *point = &w->p->points.at[k];
+        if (point->offload) buf_printf(&w->body, "    if (offloaded(s, %d)) copied_out(s, %d);\n", k, k);
         buf_printf(&w->body, "    /* EVICT %d: %s; where the plan says so, %s bytes serve others until REGENERATE %d */\n", k,
                    w->p->buffers.at[point->buffer].c, expr_c(w->l, w->p->buffers.at[point->buffer].bytes, ""), k);
     }
@@ -322,20 +325,41 @@ static void number_unit(Writer *w, size_t start, int unit)
     buf_printf(&w->body, "%-*s%.*s%s", WIDTH, arena_text(w->l->arena, "unit(s, %d);", unit), bare, text, text + comment);
 }
 
+/* What goes to the host is copied while launches after its maker run, and back while the one before its reader does. */
+static void offload_text(Writer *w, const PointsOf *made, int unit)
+{
+    for (int k = made->first[unit]; k >= 0; k = made->next[k])
+        if (w->p->points.at[k].offload)
+            buf_printf(&w->body, "    if (offloaded(s, %d)) copy_out(s, %d, %s); /* OFFLOAD %d */\n", k, k,
+                       w->p->buffers.at[w->p->points.at[k].buffer].c, k);
+}
+
+static void fetch_text(Writer *w, const PointsOf *back, int unit)
+{
+    if (unit + 1 >= w->p->units.n) return;
+    for (int k = back->first[unit + 1]; k >= 0; k = back->next[k]) {
+        const Point *point = &w->p->points.at[k];
+        const Buffer *b = &w->p->buffers.at[point->buffer];
+        if (point->offload)
+            buf_printf(&w->body, "    if (offloaded(s, %d)) %s = copy_back<%s>(s, %d, %s); /* FETCH %d */\n", k, b->c, b->type, k,
+                       buffer_enum(w, point->buffer), k);
+    }
+}
+
 /* The step's own items, with what happens between its units. */
 static void units_text(Writer *w)
 {
     const Program *p = w->p;
-    const PointsOf back = points_by_unit(w, true), gone = points_by_unit(w, false);
+    const PointsOf back = points_by_unit(w, POINT_BACK), gone = points_by_unit(w, POINT_GONE), made = points_by_unit(w, POINT_MADE);
     const bool trains = strcmp(p->name, "train") == 0;
     for (int i = 0, u = 0; i < p->items.n; i++) {
         if (p->items.at[i]->kind != ITEM_SAVE) section(w, p->items.at[i]);
         const size_t start = w->body.length;
         const bool first = u < p->units.n && p->units.at[u].first_item == i;
-        if (first) regenerate_text(w, &back, u);
+        if (first) fetch_text(w, &back, u), regenerate_text(w, &back, u);
         item_text(w, p->items.at[i], 1);
         if (first && trains) number_unit(w, start, u);
-        if (u < p->units.n && p->units.at[u].last_item == i) evict_text(w, &gone, u++);
+        if (u < p->units.n && p->units.at[u].last_item == i) offload_text(w, &made, u), evict_text(w, &gone, u++);
     }
 }
 

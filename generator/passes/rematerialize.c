@@ -12,13 +12,16 @@
 
 enum {
     SHORTEST_GAP = 6,     /* units in between: less frees memory for too short a time to be worth a point */
-    SMALLEST_SHARE = 1024 /* of the largest buffer, at likely dims: less frees nothing that counts */
+    SMALLEST_SHARE = 1024, /* of the largest buffer, at likely dims: less frees nothing that counts */
+    OFFLOAD_GAP = 8,       /* units in between, for a copy to the host and back to find launches to run beside */
+    OFFLOAD_SHARE = 64     /* as SMALLEST_SHARE */
 };
 
 typedef struct {
     Arena *arena;
     Program *p;
     int64_t *bytes;          /* by buffer, at likely dims */
+    int64_t largest;
     int *last_touch, *maker; /* by buffer, while units are walked */
     int **maker_of_read;     /* by unit, beside its reads: who made what it reads; -1 */
     int **maker_of_written;  /* by unit, beside its writes: who made what it overwrites; -1 */
@@ -65,7 +68,8 @@ static void add_point(Remat *r, int buffer, int gone, int back)
 {
     int maker = r->maker[buffer];
     const char *recipe = how(r, maker, buffer);
-    vec_push(r->arena, &r->p->points, ((Point){buffer, gone, back, maker, recipe}));
+    const bool offload = back - gone >= OFFLOAD_GAP && r->bytes[buffer] >= r->largest / OFFLOAD_SHARE;
+    vec_push(r->arena, &r->p->points, ((Point){buffer, gone, back, maker, recipe, offload}));
 }
 
 static void walk_unit(Remat *r, int u, int64_t least)
@@ -128,7 +132,6 @@ void pass_rematerialize(Arena *arena, Symbols *symbols, Program *p)
 {
     Remat r = {.arena = arena, .p = p};
     int commit = commit_unit(p);
-    int64_t largest = 0;
     r.bytes = NEW_ARRAY(arena, int64_t, p->buffers.n + 1);
     r.last_touch = NEW_ARRAY(arena, int, p->buffers.n + 1);
     r.maker = NEW_ARRAY(arena, int, p->buffers.n + 1);
@@ -138,10 +141,10 @@ void pass_rematerialize(Arena *arena, Symbols *symbols, Program *p)
     for (int b = 0; b < p->buffers.n; b++) {
         r.maker[b] = -1;
         r.bytes[b] = expr_likely(symbols, p->buffers.at[b].bytes);
-        if (r.bytes[b] > largest) largest = r.bytes[b];
+        if (r.bytes[b] > r.largest) r.largest = r.bytes[b];
     }
     for (int u = commit; u < p->units.n; u++) p->units.at[u].again = false;
-    for (int u = 0; u < p->units.n; u++) walk_unit(&r, u, largest / SMALLEST_SHARE);
+    for (int u = 0; u < p->units.n; u++) walk_unit(&r, u, r.largest / SMALLEST_SHARE);
     want_chains(&r);
     for (int u = 0; u < p->units.n; u++) p->units.at[u].again &= r.wanted[u];
     int kept = 0;

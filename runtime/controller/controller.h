@@ -70,7 +70,7 @@ typedef struct { int first, last; bool again; const char *source; int of; } Unit
 enum { TOUCHES_END = INT32_MIN };                      /* ends a list of Program.touches */
 /* Between launch `gone`, which uses the buffer, and launch `back`, which uses it next, its memory may serve others: EVICT and
  * REGENERATE of that number in the step. */
-typedef struct { int buffer, gone, back; const char *recipe; } Point;
+typedef struct { int buffer, gone, back; const char *recipe; bool offload; } Point; /* offload: the step can copy it to the host and back */
 typedef struct { int64_t bytes, flops, moved; } PointCost; /* what its memory is, what the recipe takes where nothing it reads is gone */
 /* Loops over blocks of rows: the dim that is the rows of a block; how many rows there are, and how many bytes of what is wide in each.
  * Model.bind sets the dim; the planner makes it smaller where that saves memory that is wanted. */
@@ -95,9 +95,14 @@ typedef struct {
     const char *const *library; int n_library;         /* plans found when the program was generated (ladder.h): one character a point */
 } Program;
 /* What a plan does at its points.  A point that acts runs its actions where its buffer comes back: a buffer gets a new place, or a unit
- * is run again. */
+ * is run again.  One that offloads was copied to the host, and is copied back to another place. */
 typedef struct { int buffer, unit; int64_t at; } Action; /* unit >= 0: run it; else buffer lies at `at` from now on */
-typedef struct { const uint8_t *acts; const int *first; const Action *actions; } Recompute; /* actions of point k: first[k] to first[k + 1] */
+typedef enum { POINT_RESTS, POINT_REMAKES, POINT_OFFLOADS } PointActs;
+typedef struct {
+    const uint8_t *acts;                               /* by point: PointActs */
+    const int *first; const Action *actions;           /* actions of point k: first[k] to first[k + 1] */
+    const int64_t *back_at, *host_at, *copied;         /* of a point that offloads: byte offsets in the arena and in the host's memory, bytes */
+} Recompute;
 
 typedef struct {
     const char *name, *source, *loss, *optimizer, *precision; /* model's file, loss as the user would write it */
@@ -124,6 +129,7 @@ struct Step {
     int64_t *late;                                     /* a copy of dims in which the step writes late dims as it learns them */
     char *arena; int64_t *at;                          /* byte offset of each buffer; points change it */
     const Recompute *recompute;                        /* NULL: no point acts */
+    struct Copies *copies;                             /* of device/copies.h: to and from the host, beside the launches; NULL: nothing is offloaded */
     const Program *program;
     void *const *weights, *const *states;              /* device pointers, as in Model */
     const double *hypers;                              /* as in Model */

@@ -6,7 +6,8 @@
 #include "planner.h"
 
 enum { GONE = -1 };
-static const double FLOPS_A_SECOND = NOMINAL_FLOPS_A_SECOND, BYTES_A_SECOND = NOMINAL_BYTES_A_SECOND;
+enum { LEAST_AWAY = 3 }; /* units between two uses of what is offloaded: one runs while it is away */
+const Rates NOMINAL_RATES = {60e12, 2.5e12, 0}, OFFLOAD_RATES = {60e12, 2.5e12, 25e9};
 
 typedef struct {
     Flow *f;
@@ -226,6 +227,21 @@ int flow_gap_end(const Flow *f, int gap)
     return i < f->use_at[v + 1] - f->use_at[v] ? f->use[f->use_at[v] + i] : f->n_units;
 }
 
+bool flow_may_offload(const Flow *f, int gap)
+{
+    return f->gap_point[gap] >= 0 && f->program->points[f->gap_point[gap]].offload &&
+           flow_gap_end(f, gap) - flow_gap_start(f, gap) >= LEAST_AWAY;
+}
+
+static void find_early(Flow *f, int *cursor)
+{
+    for (int g = 0; g < f->n_gaps; g++)
+        if (flow_may_offload(f, g)) f->early_at[flow_gap_end(f, g)]++;
+    for (int u = 0; u < f->n_units; u++) f->early_at[u + 1] += f->early_at[u], cursor[u] = f->early_at[u];
+    for (int g = 0; g < f->n_gaps; g++)
+        if (flow_may_offload(f, g)) f->early[cursor[flow_gap_end(f, g) - 1]++] = g;
+}
+
 /* Greatest ~i among the touches, and one more. */
 static int tensors_of(const Program *p, int n_touches)
 {
@@ -239,7 +255,7 @@ Flow *flow_create(const Program *p)
 {
     int touches = touches_length(p), tensors = tensors_of(p, touches), units = p->n_units + p->n_recipes, buffers = p->n_buffers;
     int versions = touches + p->n_inputs + 1, gaps = 2 * touches + versions + 1;
-    size_t ints = 4 * ((size_t)units + 1) + 13 * (size_t)versions + 6 * (size_t)touches + 2 * (size_t)gaps + 3 * (size_t)buffers +
+    size_t ints = 6 * ((size_t)units + 1) + 13 * (size_t)versions + 6 * (size_t)touches + 3 * (size_t)gaps + 3 * (size_t)buffers +
                   (size_t)tensors + 16;
     Flow *f = calloc(1, sizeof *f);
     if (f) f->memory = calloc(ints * sizeof(int) + (size_t)gaps, 1);
@@ -253,19 +269,21 @@ Flow *flow_create(const Program *p)
     f->n_all = units;
     f->in_at = take(&b, units + 1), f->out_at = take(&b, units + 1), f->temp_at = take(&b, units + 1);
     f->kill = take(&b, units + 1);
+    f->early_at = take(&b, units + 1), f->early = take(&b, gaps);
     f->in = take(&b, 2 * touches), f->out = take(&b, touches), f->temp = take(&b, touches), f->use = take(&b, 2 * touches);
     f->buffer = take(&b, versions), f->maker = take(&b, versions), f->over = take(&b, versions);
     f->remaker = take(&b, versions);
     f->use_at = take(&b, versions + 1), f->gap_at = take(&b, versions + 1);
     f->gap_version = take(&b, gaps), f->gap_point = take(&b, gaps);
     b.current = take(&b, buffers), b.first_unit = take(&b, buffers), b.last_unit = take(&b, buffers);
-    int *scratch = take(&b, versions), *assigns = take(&b, tensors);
+    int *scratch = take(&b, versions), *assigns = take(&b, tensors), *cursor = take(&b, units + 1);
     f->movable = (uint8_t *)((int *)f->memory + ints);
     find_spans(&b);
     read_units(&b);
     find_kills(f, p->touches, assigns, tensors);
     find_uses(f, scratch);
     find_points(f);
+    find_early(f, cursor);
     return f;
 }
 
@@ -287,11 +305,13 @@ static int64_t temp_peak(const Flow *f, int u, const int64_t *buffer_bytes, Inte
     return n ? planner_live_peak(intervals, n) : 0;
 }
 
-bool sizes_make(Sizes *sizes, const Flow *f, const int64_t *buffer_bytes, const int64_t *flops, const int64_t *moved)
+bool sizes_make(Sizes *sizes, const Flow *f, const Rates *rates, const int64_t *buffer_bytes, const int64_t *flops,
+                const int64_t *moved)
 {
     size_t units = (size_t)f->n_all + 1, versions = (size_t)f->n_versions + 1;
     memset(sizes, 0, sizeof *sizes);
     sizes->buffer_bytes = buffer_bytes;
+    sizes->copied = rates->copied;
     Interval *intervals = malloc(((size_t)f->temp_at[f->n_all] + 1) * sizeof *intervals);
     sizes->bytes = malloc((versions + 3 * units) * sizeof *sizes->bytes);
     sizes->seconds = malloc(units * sizeof *sizes->seconds);
@@ -305,7 +325,7 @@ bool sizes_make(Sizes *sizes, const Flow *f, const int64_t *buffer_bytes, const 
     for (int u = 0; right && u < f->n_all; u++) {
         sizes->flops[u] = flops[u];
         sizes->moved[u] = moved[u];
-        sizes->seconds[u] = (double)flops[u] / FLOPS_A_SECOND + (double)moved[u] / BYTES_A_SECOND;
+        sizes->seconds[u] = (double)flops[u] / rates->flops + (double)moved[u] / rates->moved;
         sizes->all_seconds += sizes->seconds[u];
         sizes->all_flops += flops[u];
         right = (sizes->temp_bytes[u] = temp_peak(f, u, buffer_bytes, intervals)) >= 0;
@@ -315,14 +335,14 @@ bool sizes_make(Sizes *sizes, const Flow *f, const int64_t *buffer_bytes, const 
     return right;
 }
 
-bool sizes_at_dims(Sizes *sizes, const Flow *f, const int64_t *dims, const int64_t *buffer_bytes)
+bool sizes_at_dims(Sizes *sizes, const Flow *f, const Rates *rates, const int64_t *dims, const int64_t *buffer_bytes)
 {
     size_t units = (size_t)f->n_all + 1;
     int64_t *costs = malloc(2 * units * sizeof *costs);
     memset(sizes, 0, sizeof *sizes);
     if (!costs) return false;
     f->program->costs(dims, costs, costs + units);
-    bool right = sizes_make(sizes, f, buffer_bytes, costs, costs + units);
+    bool right = sizes_make(sizes, f, rates, buffer_bytes, costs, costs + units);
     free(costs);
     return right;
 }

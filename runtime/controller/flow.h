@@ -15,7 +15,8 @@ typedef enum {
     KEEP,  /* stays */
     DROP,  /* gone; made again wherever it is needed, and gone again at once */
     EVICT, /* gone; once a chain has made it, it stays until its next use */
-    LEND   /* stays until a chain has read it */
+    LEND,  /* stays until a chain has read it */
+    OFFLOAD /* copied to the host, and back while the unit before its next use runs; no chain may ask for it meanwhile */
 } Mode;
 
 typedef struct {
@@ -29,6 +30,7 @@ typedef struct {
     int *remaker;      /* by version: recipe that makes it again where the other results of its maker are there; else its maker */
     int *use_at, *use;                     /* by version: units that read it */
     int *gap_at, *gap_version, *gap_point; /* gap_point: -1: always kept, but for last gaps, which have none */
+    int *early_at, *early;                 /* by unit: gaps whose version may be fetched from the host while it runs */
     uint8_t *movable;                      /* by gap */
     void *memory;
 } Flow;
@@ -38,28 +40,36 @@ void flow_destroy(Flow *flow);
 int flow_order(const Flow *flow, int unit); /* units and recipes in the order in which a chain runs them */
 int flow_gap_start(const Flow *flow, int gap); /* unit that uses or makes it before the gap; -1: from the start */
 int flow_gap_end(const Flow *flow, int gap);   /* unit that uses it after the gap; n_units: nobody */
+bool flow_may_offload(const Flow *flow, int gap);
 
 /* ---- sizes and costs at some dims ---- */
-#define NOMINAL_FLOPS_A_SECOND 60e12 /* what counts is their ratio */
-#define NOMINAL_BYTES_A_SECOND 2.5e12
+/* What a machine does in a second: to compare plans.  copied: bytes one way between device and host; 0: nothing is offloaded. */
+typedef struct {
+    double flops, moved, copied;
+} Rates;
+extern const Rates NOMINAL_RATES; /* of a recent GPU; nothing is offloaded */
+extern const Rates OFFLOAD_RATES; /* the same over PCIe */
+
 typedef struct {
     int64_t *bytes;              /* by version */
     const int64_t *buffer_bytes; /* the caller's */
     int64_t *temp_bytes;         /* by unit: most alive at once of what lives within it */
     double *seconds;             /* by unit: nominal, to compare plans */
     int64_t *flops, *moved;      /* by unit */
-    double all_seconds;
+    double all_seconds, copied; /* copied: as in Rates */
     int64_t all_flops;
 } Sizes;
 /* flops and moved: of each unit; they are copied. */
-bool sizes_make(Sizes *sizes, const Flow *flow, const int64_t *buffer_bytes, const int64_t *flops, const int64_t *moved);
-bool sizes_at_dims(Sizes *sizes, const Flow *flow, const int64_t *dims, const int64_t *buffer_bytes); /* false without memory */
+bool sizes_make(Sizes *sizes, const Flow *flow, const Rates *rates, const int64_t *buffer_bytes, const int64_t *flops,
+                const int64_t *moved);
+bool sizes_at_dims(Sizes *sizes, const Flow *flow, const Rates *rates, const int64_t *dims,
+                   const int64_t *buffer_bytes); /* false without memory */
 void sizes_free(Sizes *sizes);
 
 /* ---- what a plan does ---- */
 typedef struct {
-    int version, first, last;
-} Segment; /* executions; a version that overwrites lies in the segment of the first */
+    int version, first, last, point;
+} Segment; /* executions; a version that overwrites lies in the segment of the first; point: it came from the host at; -1 */
 typedef struct Simulation Simulation;
 struct Simulation {
     const Flow *flow;
@@ -71,11 +81,13 @@ struct Simulation {
     int64_t peak;
     int peak_unit;
     int64_t *unit_peak; /* by unit of the step */
-    double seconds;     /* of what runs again */
-    int64_t flops;
+    double seconds;     /* of what runs again, and of copies as far as nothing runs beside them */
+    double copying;     /* seconds of all copies one way */
+    int64_t flops, offloaded; /* bytes copied to the host */
     int64_t evaluations;
     /* scratch */
     uint8_t *resident, *evicted; /* evicted: by gap, whether the plan had to bring the version back at its end */
+    uint8_t *away;               /* by version: ON_HOST, or ARRIVING: its memory is there, its content not yet */
     int *segment_of, *gap_of, *current, *mark, *list, *touched, room_executions, room_segments, mark_number;
     int64_t *alive;
 };

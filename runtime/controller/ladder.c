@@ -79,7 +79,7 @@ bool ladder_parse(const Flow *flow, const char *text, uint8_t *modes)
     for (int g = 0; g < flow->n_gaps; g++) {
         modes[g] = KEEP;
         if (!flow->movable[g]) continue;
-        if (*text < '0' || *text > '3') return false;
+        if (*text < '0' || *text > '0' + OFFLOAD) return false;
         modes[g] = (uint8_t)(*text++ - '0');
     }
     return !*text;

@@ -26,6 +26,7 @@ struct Kept {
 };
 struct Planner {
     int n_dims, n_flows;
+    Rates rates;
     Flow *flows[FLOWS];
     int64_t kept;
     Kept *buckets[BUCKETS];
@@ -38,10 +39,16 @@ Planner *planner_create(int n_dims)
     Planner *planner = calloc(1, sizeof *planner);
     if (!planner) return NULL;
     planner->n_dims = n_dims;
+    planner->rates = NOMINAL_RATES;
     planner->dims = calloc((size_t)n_dims + 1, sizeof *planner->dims);
     if (planner->dims) return planner;
     free(planner);
     return NULL;
+}
+
+void planner_rates(Planner *planner, const Rates *rates)
+{
+    planner->rates = *rates;
 }
 
 static void kept_free(Kept *kept)
@@ -125,7 +132,7 @@ bool planner_sound(const Program *program, const int64_t *dims, int n_dims)
 
 /* ---- plans at some dims ---- */
 /* Orders of magnitude: 20 million touches take 0.1 s. */
-static const int64_t TOUCHES_WITHOUT_LIBRARY = 60000000, TOUCHES_WITH_LIBRARY = 800000;
+static const int64_t TOUCHES_WITHOUT_LIBRARY = 60000000, TOUCHES_WITH_LIBRARY = 800000, TOUCHES_TO_OFFLOAD = 10000000;
 
 static const Flow *flow_of(Planner *planner, const Program *program)
 {
@@ -149,10 +156,10 @@ static bool rungs_new(Kept *kept)
 static bool climb(Kept *kept, const Program *p)
 {
     const Flow *f = kept->simulation->flow;
-    bool right = p->n_library ? ladder_carry(&kept->ladder, kept->simulation, p->library, p->n_library,
-                                             ladder_effort(f, TOUCHES_WITH_LIBRARY))
+    const int64_t touches = kept->sizes.copied > 0 ? TOUCHES_TO_OFFLOAD : TOUCHES_WITH_LIBRARY; /* the library offloads nothing */
+    bool right = p->n_library ? ladder_carry(&kept->ladder, kept->simulation, p->library, p->n_library, ladder_effort(f, touches))
                               : ladder_search(&kept->ladder, kept->simulation, ladder_effort(f, TOUCHES_WITHOUT_LIBRARY));
-    if (right) ladder_straighten(&kept->ladder);
+    if (right && kept->sizes.copied <= 0) ladder_straighten(&kept->ladder); /* a copy may take the place of flops */
     return right && rungs_new(kept);
 }
 
@@ -164,7 +171,7 @@ static bool make_ladder(Planner *planner, Kept *kept)
         return rungs_new(kept);
     }
     const Flow *flow = flow_of(planner, p);
-    if (!flow || !sizes_at_dims(&kept->sizes, flow, kept->dims, kept->bytes)) return false;
+    if (!flow || !sizes_at_dims(&kept->sizes, flow, &planner->rates, kept->dims, kept->bytes)) return false;
     kept->simulation = simulation_create(flow, &kept->sizes);
     ladder_init(&kept->ladder, flow);
     return kept->simulation && climb(kept, p);

@@ -5,7 +5,7 @@
  * the buffer that tops the arena.  Effort is counted, never timed: the same dims give the same offsets on every machine. */
 #ifndef PLANNER_H
 #define PLANNER_H
-#include "controller.h"
+#include "flow.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -28,6 +28,7 @@ typedef struct {
     const Recompute *recompute; /* NULL: no point acts */
     int recomputed;             /* launches that run again */
     int64_t recomputed_flops, recomputed_moved;
+    int64_t offloaded_bytes, host_bytes; /* copied to the host in a step; what the host needs for it */
     const int64_t *unit_peak; /* by unit: most alive while it runs, and while what it needs runs again; NULL where there are no units */
 } Plan;
 typedef struct Planner Planner;
@@ -36,6 +37,8 @@ enum { PLANNER_OK = 0, PLANNER_NO_MEMORY = 1, PLANNER_TOO_LARGE = 2 };
 /* False when buffers at these dims would pass 2^50 bytes, or their sizes would no longer be 64-bit integers. */
 bool planner_sound(const Program *program, const int64_t *dims, int n_dims);
 Planner *planner_create(int n_dims);
+/* Before plans are asked for: what the machine does in a second (NOMINAL_RATES otherwise). */
+void planner_rates(Planner *planner, const Rates *rates);
 void planner_destroy(Planner *planner);
 /* From now on loops over blocks of rows have n blocks, or one of each row where there are fewer; 0: as the dims say, or more. */
 void planner_set_row_blocks(Planner *planner, int64_t n);

@@ -108,7 +108,7 @@ static void put_execution(Writer *w, int e, Plan *plan)
     const Flow *f = s->flow;
     int u = s->execution[e];
     for (int i = w->segment_first[e]; i < w->segment_first[e + 1]; i++)
-        put(w, (Action){f->buffer[s->segments[i].version], -1, w->offsets[i]});
+        if (s->segments[i].point < 0) put(w, (Action){f->buffer[s->segments[i].version], -1, w->offsets[i]});
     for (int i = f->temp_at[u]; i < f->temp_at[u + 1]; i++)
         put(w, (Action){f->temp[i], -1, w->offsets[w->t->temps_at[e] + i - f->temp_at[u]]});
     put(w, (Action){-1, u, 0});
@@ -124,9 +124,9 @@ static void put_points(Writer *w, const int *gap_of_point, int *stage_first, Pla
     const Flow *f = s->flow;
     for (int k = 0; k < f->program->n_points; k++) {
         w->first[k] = w->n_actions;
-        if (gap_of_point[k] < 0 || !s->evicted[gap_of_point[k]]) continue;
+        if (gap_of_point[k] < 0 || (!w->acts[k] && !s->evicted[gap_of_point[k]])) continue;
         int u = flow_gap_end(f, gap_of_point[k]), e = stage_first[u];
-        w->acts[k] = 1;
+        if (!w->acts[k]) w->acts[k] = POINT_REMAKES;
         stage_first[u] = s->n_executions;
         for (; e < s->n_executions && s->stage[e] == u && s->execution[e] != u; e++) put_execution(w, e, plan);
     }
@@ -139,6 +139,7 @@ static void put_initial(const Timeline *t, const int64_t *offsets, int64_t *at)
     const Flow *f = s->flow;
     for (int i = 0; i < s->n_segments; i++) {
         int e = s->opened_at[i];
+        if (s->segments[i].point >= 0) continue;
         if (e < 0 || s->execution[e] == s->stage[e]) at[f->buffer[s->segments[i].version]] = offsets[i];
     }
     for (int e = 0; e < s->n_executions; e++) {
@@ -146,6 +147,24 @@ static void put_initial(const Timeline *t, const int64_t *offsets, int64_t *at)
         if (u != s->stage[e]) continue;
         for (int i = f->temp_at[u]; i < f->temp_at[u + 1]; i++) at[f->temp[i]] = offsets[t->temps_at[e] + i - f->temp_at[u]];
     }
+}
+
+/* What comes back from the host, where, and where it lies meanwhile. */
+static void put_offloads(const Timeline *t, const int64_t *offsets, uint8_t *acts, int64_t *back_at, Plan *plan)
+{
+    const Simulation *s = t->s;
+    const size_t points = (size_t)s->flow->program->n_points;
+    int64_t *host_at = back_at + points, *copied = host_at + points;
+    for (int i = 0; i < s->n_segments; i++) {
+        const Segment *g = &s->segments[i];
+        if (g->point < 0) continue;
+        acts[g->point] = POINT_OFFLOADS;
+        back_at[g->point] = offsets[i];
+        host_at[g->point] = plan->host_bytes;
+        copied[g->point] = s->sizes->bytes[g->version];
+        plan->host_bytes += s->sizes->bytes[g->version];
+    }
+    plan->offloaded_bytes = s->offloaded;
 }
 
 static void index_executions(const Simulation *s, int *segment_first, int *stage_first)
@@ -169,8 +188,8 @@ static Plan *write_plan(const Timeline *t, const int64_t *offsets)
     size_t points = (size_t)p->n_points, buffers = (size_t)p->n_buffers;
     size_t n_actions = (size_t)t->n_intervals + (size_t)s->n_executions + 1,
            ints = (size_t)s->n_executions + 1 + (size_t)f->n_units;
-    Realised *r = calloc(1, sizeof *r + (buffers + 1 + (size_t)f->n_units) * sizeof(int64_t) + n_actions * sizeof(Action) + (points + 1) * sizeof(int) +
-                                points + 1);
+    Realised *r = calloc(1, sizeof *r + (buffers + 1 + (size_t)f->n_units + 3 * points) * sizeof(int64_t) + n_actions * sizeof(Action) +
+                                (points + 1) * sizeof(int) + points + 1);
     int *scratch = malloc((ints + points + 1) * sizeof *scratch);
     if (!r || !scratch) {
         free(r);
@@ -180,7 +199,8 @@ static Plan *write_plan(const Timeline *t, const int64_t *offsets)
     int64_t *at = (int64_t *)(r + 1);
     Writer w = {.t = t, .offsets = offsets, .segment_first = scratch};
     int64_t *unit_peak = at + buffers + 1;
-    w.actions = (Action *)(unit_peak + f->n_units);
+    int64_t *back_at = unit_peak + f->n_units;
+    w.actions = (Action *)(back_at + 3 * points);
     memcpy(unit_peak, s->unit_peak, (size_t)f->n_units * sizeof *unit_peak);
     r->plan.unit_peak = unit_peak;
     w.first = (int *)(w.actions + n_actions);
@@ -191,8 +211,9 @@ static Plan *write_plan(const Timeline *t, const int64_t *offsets)
     for (int g = 0; g < f->n_gaps; g++)
         if (f->gap_point[g] >= 0) gap_of_point[f->gap_point[g]] = g;
     put_initial(t, offsets, at);
+    put_offloads(t, offsets, w.acts, back_at, &r->plan);
     put_points(&w, gap_of_point, stage_first, &r->plan);
-    r->recompute = (Recompute){w.acts, w.first, w.actions};
+    r->recompute = (Recompute){w.acts, w.first, w.actions, back_at, back_at + points, back_at + 2 * points};
     r->plan.at = at;
     bool acts = false;
     for (size_t k = 0; k < points; k++) acts |= w.acts[k];

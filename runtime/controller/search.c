@@ -12,6 +12,7 @@
 typedef struct {
     int gap;
     double worth;
+    uint8_t mode;
 } Candidate;
 
 typedef struct {
@@ -105,6 +106,19 @@ static double worth_of(Search *q, int gap, const uint8_t *modes)
     return spared > 0 ? spared / price : 0;
 }
 
+/* The same where the version is copied to the host and back: what the copies take beyond what runs beside them. */
+static double worth_offloaded(const Search *q, int gap)
+{
+    const Flow *f = q->f;
+    const Sizes *z = q->s->sizes;
+    int v = f->gap_version[gap], start = flow_gap_start(f, gap) + 1, end = flow_gap_end(f, gap), units = q->over[end - 1] - q->over[start];
+    if (units <= 0 || z->copied <= 0 || !flow_may_offload(f, gap)) return 0;
+    double seconds = (double)z->bytes[v] / z->copied, beside = 0, price = fmax(0, seconds - z->seconds[end - 1]) + 0.02 * seconds;
+    for (int u = f->maker[v] + 1; u < start; u++) beside += z->seconds[u];
+    price += fmax(0, seconds - beside);
+    return fmin((double)z->bytes[v] * units, (double)(q->excess[end - 1] - q->excess[start])) / (price + 1e-9);
+}
+
 static int list_candidates(Search *q, const uint8_t *modes, int64_t budget)
 {
     const Flow *f = q->f;
@@ -117,8 +131,9 @@ static int list_candidates(Search *q, const uint8_t *modes, int64_t budget)
     for (int i = 0; i < q->n_moves; i++) {
         int gap = q->moves[i];
         if (modes[gap] != KEEP || f->gap_point[gap] < 0) continue;
-        double worth = worth_of(q, gap, modes);
-        if (worth > 0) q->candidates[n++] = (Candidate){gap, worth};
+        double worth = worth_of(q, gap, modes), offloaded = worth_offloaded(q, gap);
+        if (worth <= 0 && offloaded <= 0) continue;
+        q->candidates[n++] = worth >= offloaded ? (Candidate){gap, worth, EVICT} : (Candidate){gap, offloaded, OFFLOAD};
     }
     qsort(q->candidates, (size_t)n, sizeof *q->candidates, by_worth);
     return n;
@@ -151,8 +166,8 @@ static bool greedy(Search *q, uint8_t *modes, int64_t budget, double part, int64
         for (int i = 0; i < n && (i == 0 || freed < goal); i++) {
             int gap = q->candidates[i].gap, v = f->gap_version[gap], end = flow_gap_end(f, gap), start = flow_gap_start(f, gap) + 1;
             if (i > 0 && q->candidates[i].worth < 0.02 * q->candidates[0].worth) break;
-            modes[gap] = EVICT;
-            evict_chain(q, modes, v, end, 0);
+            modes[gap] = q->candidates[i].mode;
+            if (modes[gap] == EVICT) evict_chain(q, modes, v, end, 0);
             freed +=
                 fmin((double)q->s->sizes->bytes[v] * (q->over[end] - q->over[start]), (double)(q->excess[end] - q->excess[start]));
         }
@@ -167,7 +182,7 @@ static void prune(Search *q, uint8_t *modes, int64_t budget, int64_t evaluations
     int n = 0;
     for (int i = 0; i < q->n_moves; i++) {
         int gap = q->moves[i];
-        if (modes[gap] != KEEP) q->candidates[n++] = (Candidate){gap, q->s->sizes->seconds[f->remaker[f->gap_version[gap]]]};
+        if (modes[gap] != KEEP) q->candidates[n++] = (Candidate){gap, q->s->sizes->seconds[f->remaker[f->gap_version[gap]]], KEEP};
     }
     qsort(q->candidates, (size_t)n, sizeof *q->candidates, by_worth);
     if (!simulate(q->s, modes, INFINITY)) return;
@@ -188,6 +203,10 @@ static void prune(Search *q, uint8_t *modes, int64_t budget, int64_t evaluations
 static void flip(Search *q, uint8_t *modes, int gap)
 {
     int r = below(q, 8);
+    if (q->s->sizes->copied > 0 && modes[gap] != OFFLOAD && flow_may_offload(q->f, gap) && below(q, 2)) {
+        modes[gap] = OFFLOAD;
+        return;
+    }
     if (modes[gap] == KEEP)
         modes[gap] = (uint8_t)(r < 4 ? EVICT : r < 6 ? DROP : LEND);
     else

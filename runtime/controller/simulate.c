@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ON_HOST = 1, ARRIVING = 2 }; /* Simulation.away */
 enum { ROOM = 12 }; /* executions a unit, on average, before a plan counts as one that cannot be done */
 
 Simulation *simulation_create(const Flow *f, const Sizes *sizes)
@@ -22,7 +23,7 @@ Simulation *simulation_create(const Flow *f, const Sizes *sizes)
     s->segments = malloc(segments * sizeof *s->segments);
     s->alive = malloc((executions + 2 + units) * sizeof *s->alive);
     s->execution = malloc(ints * sizeof(int));
-    s->resident = malloc(versions + gaps);
+    s->resident = malloc(2 * versions + gaps);
     if (!s->segments || !s->alive || !s->execution || !s->resident) {
         simulation_destroy(s);
         return NULL;
@@ -37,6 +38,7 @@ Simulation *simulation_create(const Flow *f, const Sizes *sizes)
     s->list = s->mark + units;
     s->touched = s->list + units;
     s->evicted = s->resident + versions;
+    s->away = s->evicted + gaps;
     memset(s->mark, 0, units * sizeof *s->mark);
     return s;
 }
@@ -76,7 +78,7 @@ static int maker_again(const Simulation *s, int v)
 static bool need(Simulation *s, int v, int k, int *n)
 {
     const Flow *f = s->flow;
-    if (f->maker[v] < 0) return false;
+    if (f->maker[v] < 0 || s->away[v]) return false;
     int u = maker_again(s, v);
     if (s->mark[u] == s->mark_number) return true;
     if (!f->program->units[u].again || k > f->kill[u]) return false;
@@ -99,7 +101,7 @@ static void in_order(const Flow *f, int *list, int n)
 static bool open_segment(Simulation *s, int v, int execution)
 {
     if (s->n_segments >= s->room_segments) return false;
-    s->segments[s->n_segments] = (Segment){v, execution, execution};
+    s->segments[s->n_segments] = (Segment){v, execution, execution, -1};
     s->opened_at[s->n_segments] = execution;
     s->segment_of[v] = s->n_segments++;
     s->resident[v] = 1;
@@ -124,6 +126,7 @@ static bool make(Simulation *s, int v, int execution, bool again)
         s->segments[s->segment_of[v]].last = execution;
         return true;
     }
+    if (holds >= 0 && holds != v && s->away[holds] == ARRIVING) return false;
     if (holds >= 0 && holds != v && s->resident[holds]) {
         if (!used_up(s, holds)) return false;
         s->resident[holds] = 0;
@@ -159,11 +162,62 @@ static bool gone_in(uint8_t mode)
     return mode == DROP || mode == EVICT;
 }
 
+/* ---- copies ---- */
+static double beside(const Simulation *s, int from, int to) /* of units from .. to - 1 */
+{
+    double seconds = 0;
+    for (int u = from; u < to; u++) seconds += s->sizes->seconds[u];
+    return seconds;
+}
+
+/* One that costs no time is not for nothing either: it takes bandwidth from the launches beside it. */
+static void copy(Simulation *s, int v, double hidden)
+{
+    double seconds = (double)s->sizes->bytes[v] / s->sizes->copied;
+    s->seconds += seconds * 0.01 + (seconds > hidden ? seconds - hidden : 0);
+    s->copying += seconds;
+}
+
+/* The copy begins when the version is made, and is over before its memory serves others. */
+static void send_away(Simulation *s, int v, int k)
+{
+    const Flow *f = s->flow;
+    s->resident[v] = 0;
+    s->away[v] = ON_HOST;
+    s->offloaded += s->sizes->bytes[v];
+    copy(s, v, beside(s, f->maker[v] + 1, k + 1));
+}
+
+/* What unit k + 1 reads and the host has gets memory now; what unit k reads has come. */
+static bool fetch(Simulation *s, int k)
+{
+    const Flow *f = s->flow;
+    for (int i = f->in_at[k]; i < f->in_at[k + 1]; i++)
+        if (s->away[f->in[i]] == ARRIVING) s->away[f->in[i]] = 0, s->resident[f->in[i]] = 1;
+    for (int i = f->early_at[k]; i < f->early_at[k + 1]; i++) {
+        int gap = f->early[i], v = f->gap_version[gap], holds = s->current[f->buffer[v]];
+        if (s->away[v] != ON_HOST || s->gap_of[v] != gap) continue;
+        if (holds >= 0 && holds != v && (s->resident[holds] || s->away[holds] == ARRIVING)) return false;
+        if (!open_segment(s, v, s->n_executions)) return false;
+        s->segments[s->n_segments - 1].point = f->gap_point[gap];
+        s->resident[v] = 0;
+        s->away[v] = ARRIVING;
+        copy(s, v, s->sizes->seconds[k]);
+    }
+    return true;
+}
+
+static bool offloads(const Simulation *s, int v, const uint8_t *modes)
+{
+    return modes[s->gap_of[v]] == OFFLOAD && s->sizes->copied > 0 && flow_may_offload(s->flow, s->gap_of[v]);
+}
+
 static bool run_unit(Simulation *s, int k, const uint8_t *modes)
 {
     const Flow *f = s->flow;
     int n = 0, touched = 0;
     s->mark_number++;
+    if (!fetch(s, k)) return false;
     for (int i = f->in_at[k]; i < f->in_at[k + 1]; i++)
         if (!s->resident[f->in[i]] && !need(s, f->in[i], k, &n)) return false;
     in_order(f, s->list, n);
@@ -178,12 +232,19 @@ static bool run_unit(Simulation *s, int k, const uint8_t *modes)
     for (int i = f->in_at[k]; i < f->in_at[k + 1]; i++) {
         int v = f->in[i];
         s->gap_of[v]++;
-        if (s->resident[v] && f->maker[v] >= 0 && gone_in(modes[s->gap_of[v]])) leave(s, v);
+        if (!s->resident[v] || f->maker[v] < 0) continue;
+        if (gone_in(modes[s->gap_of[v]]))
+            leave(s, v);
+        else if (offloads(s, v, modes))
+            send_away(s, v, k);
     }
     for (int i = f->out_at[k]; i < f->out_at[k + 1]; i++) {
         int v = f->out[i];
         s->gap_of[v] = f->gap_at[v];
-        if (gone_in(modes[s->gap_of[v]])) leave(s, v);
+        if (gone_in(modes[s->gap_of[v]]))
+            leave(s, v);
+        else if (offloads(s, v, modes))
+            send_away(s, v, k);
     }
     return true;
 }
@@ -192,11 +253,12 @@ static void begin(Simulation *s)
 {
     const Flow *f = s->flow;
     memset(s->resident, 0, (size_t)f->n_versions);
+    memset(s->away, 0, (size_t)f->n_versions);
     memset(s->evicted, 0, (size_t)f->n_gaps);
     for (int b = 0; b < f->program->n_buffers; b++) s->current[b] = -1;
     s->n_executions = s->n_segments = 0;
-    s->seconds = 0;
-    s->flops = 0;
+    s->seconds = s->copying = 0;
+    s->flops = s->offloaded = 0;
     s->evaluations++;
     for (int v = 0; v < f->n_versions; v++) {
         s->gap_of[v] = f->gap_at[v];
@@ -232,6 +294,8 @@ bool simulate(Simulation *s, const uint8_t *modes, double most_seconds)
     begin(s);
     for (int k = 0; k < s->flow->n_units; k++)
         if (!run_unit(s, k, modes) || s->seconds > most_seconds) return false;
+    /* copies one way wait for each other */
+    if (s->copying / 2 > s->sizes->all_seconds + s->seconds) s->seconds = s->copying / 2 - s->sizes->all_seconds;
     measure(s);
-    return true;
+    return s->seconds <= most_seconds;
 }

@@ -2,6 +2,7 @@
  * For model.cu alone; needs device.h.  Errors end up in s->error, the first one stays. */
 #ifndef CONTROLLER_STEP_H
 #define CONTROLLER_STEP_H
+#include "../device/copies.h"
 #include "../device/device.h"
 #include <string.h>
 
@@ -31,15 +32,43 @@ static inline void unit(Step *s, int number)
     if (s->watch && (s->watch->every || s->error)) s->watch->between(s->watch, s, number);
 }
 
-/* Whether the plan gives up a buffer at this point. */
+/* Whether the plan gives up a buffer at this point, to be made again or copied back. */
 static inline bool evicted(const Step *s, int point)
 {
     return s->recompute && s->recompute->acts[point];
 }
+static inline void note_error(Step *s, int error)
+{
+    if (!s->error) s->error = error;
+}
+
+/* What a plan offloads: copied to the host while launches go on, its memory given up, copied back to another place. */
+static inline bool offloaded(const Step *s, int point)
+{
+    return s->copies && s->recompute && s->recompute->acts[point] == POINT_OFFLOADS;
+}
+static inline void copy_out(Step *s, int point, const void *from)
+{
+    const Recompute *r = s->recompute;
+    if (!s->error) note_error(s, copies_out(s->copies, point, from, r->host_at[point], r->copied[point]));
+}
+static inline void copied_out(Step *s, int point)
+{
+    if (!s->error) note_error(s, copies_out_done(s->copies, point));
+}
+template <class T> static inline T *copy_back(Step *s, int point, int b)
+{
+    const Recompute *r = s->recompute;
+    s->at[b] = r->back_at[point];
+    if (!s->error) note_error(s, copies_back(s->copies, buffer<T>(s, b), r->host_at[point], r->copied[point]));
+    return buffer<T>(s, b);
+}
+
 /* Brings a buffer back: what it takes runs again, and it lies somewhere else. */
 template <class T> static inline T *regenerate(Step *s, int point, int b)
 {
     const Recompute *r = s->recompute;
+    note_error(s, s->copies ? copies_back_done(s->copies) : 0);
     for (int i = r->first[point]; i < r->first[point + 1]; i++) {
         const Action a = r->actions[i];
         if (a.unit >= 0)

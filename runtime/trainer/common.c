@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../device/copies.h"
 #include "programs.h"
 
 int load_initial_weights(Session *session, const Options *options, const char *folder, Fault *fault)
@@ -106,4 +107,10 @@ int make_folder(const char *option, const char *folder, Fault *fault)
 bool too_many_skipped(const Options *options, int64_t skipped, int64_t seen, bool end)
 {
     return (end || seen >= 100) && (double)skipped > options->max_skipped * (double)seen;
+}
+
+bool may_offload(const Options *options)
+{
+    enum { AUTO, ON };
+    return options->offload == ON || (options->offload == AUTO && copies_lead_elsewhere());
 }

@@ -80,7 +80,8 @@ int log_step(Log *log, const Session *session, int64_t step, const StepResult *r
     json_dims(to, session->model, session->late);
     fputs(",\"seconds\":", to);
     json_real(to, result->seconds);
-    fprintf(to, ",\"peak_bytes\":%lld,\"recomputed\":%d,\"offloaded\":0}\n", (long long)result->peak_bytes, result->recomputed);
+    fprintf(to, ",\"peak_bytes\":%lld,\"recomputed\":%d,\"offloaded\":%lld}\n", (long long)result->peak_bytes,
+            result->recomputed, (long long)result->offloaded);
     return finish_line(log, fault);
 }
 

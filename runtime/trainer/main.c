@@ -43,7 +43,7 @@ static void spin_briefly(char **argv)
 static int dispatch(const Model *m, const Options *o, int program, const char *folder, Fault *fault)
 {
     if (program == FOR_RUNNER) return run_program_once(m, o, folder, fault);
-    if (o->plan) return plan_program(m, o, fault);
+    if (o->plan) return plan_program(m, o, folder, fault);
     if (o->check_gradients) return check_gradients_program(m, o, folder, fault);
     return o->evaluate ? evaluate_program(m, o, folder, fault) : train_program(m, o, folder, fault);
 }

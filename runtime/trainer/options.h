@@ -19,7 +19,9 @@ typedef struct {
     double hypers[OPTION_HYPERS];
     bool hyper_given[OPTION_HYPERS], seed_given;
     int64_t memory_limit, row_blocks;
-    int recompute, offload; /* 0 auto, 1 off */
+    int recompute; /* 0 auto, 1 off */
+    int offload;   /* 0 auto, 1 on, 2 off */
+    const char *calibration;
     int on_anomaly;         /* OnAnomaly */
     double max_skipped;
     const char *quarantine;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "calibration.h"
 #include "json.h"
 #include "programs.h"
 #include "progress.h"
@@ -45,9 +46,13 @@ static int find_minimum(Figures *f, bool recompute_off)
     return error;
 }
 
-static int compute(const Model *m, const Options *o, Figures *f, Fault *fault)
+static int compute(const Model *m, const Options *o, const char *folder, Figures *f, Fault *fault)
 {
     f->planner = planner_create(m->n_dims);
+    Rates rates = NOMINAL_RATES;
+    int status = may_offload(o) ? calibration_find(o, folder, false, &rates, fault) : 0;
+    if (status) return status;
+    if (f->planner) planner_rates(f->planner, &rates);
     f->state = state_bytes(m, f->program == m->train);
     const int64_t room = o->memory_limit ? o->memory_limit - f->state : INT64_MAX;
     if (!f->planner) return fault_memory(fault);
@@ -87,7 +92,8 @@ static void print_points(const Figures *f, const PointCost *costs, int first, in
             printf("        launch %4d  EVICT %d       %s: %s\n", point->gone, k, p->lives[point->buffer].name,
                    bytes_text(costs[k].bytes, text, sizeof text));
         if (point->back >= first && point->back <= last)
-            printf("        launch %4d  REGENERATE %d  %s by %s\n", point->back, k, p->lives[point->buffer].name, point->recipe);
+            printf("        launch %4d  REGENERATE %d  %s by %s\n", point->back, k, p->lives[point->buffer].name,
+                   f->plan->recompute->acts[k] == POINT_OFFLOADS ? "a copy from the host" : point->recipe);
     }
 }
 
@@ -171,7 +177,7 @@ static void print_json(const Model *m, const Figures *f)
     fputs("]}\n", stdout);
 }
 
-int plan_program(const Model *m, const Options *options, Fault *fault)
+int plan_program(const Model *m, const Options *options, const char *folder, Fault *fault)
 {
     Figures f = {.program = options->evaluate ? m->evaluate : m->train};
     if (!f.program) return fault_set(fault, STATUS_USER, "--plan: this program was generated without it");
@@ -179,7 +185,7 @@ int plan_program(const Model *m, const Options *options, Fault *fault)
     f.given = calloc((size_t)m->n_dims + 1, sizeof *f.given);
     int status = f.dims && f.given ? options_dims(options, m, f.dims, f.given, fault) : fault_memory(fault);
     if (!status) status = settle(m, &f, fault);
-    if (!status) status = compute(m, options, &f, fault);
+    if (!status) status = compute(m, options, folder, &f, fault);
     if (!status && options->json)
         print_json(m, &f);
     else if (!status)

@@ -10,11 +10,13 @@ int train_program(const Model *m, const Options *options, const char *folder,
 int evaluate_program(const Model *m, const Options *options, const char *folder, Fault *fault);
 /* Gradients of the first batch against differences; a gradient that is off is a fault of the program. */
 int check_gradients_program(const Model *m, const Options *options, const char *folder, Fault *fault);
-int plan_program(const Model *m, const Options *options, Fault *fault);
+int plan_program(const Model *m, const Options *options, const char *folder, Fault *fault);
 int run_program_once(const Model *m, const Options *options, const char *folder, Fault *fault);
 
 /* Weights from --load-weights, else weights.safetensors in the folder, else by the model's rules. */
 int load_initial_weights(Session *session, const Options *options, const char *folder, Fault *fault);
+/* --offload, by default where the device has memory of its own. */
+bool may_offload(const Options *options);
 /* Where the device cannot do what the program's precision asks for, says what it does instead. */
 void tell_precision(const Session *session);
 /* Dims of batch `number`, and whether it would pass the guards that see shapes alone. */

@@ -2,6 +2,7 @@
  *
  * A step: arrival, dims, guards, plan, (a larger arena), upload, run.  Nothing is allocated between upload and the end of run. */
 #define _POSIX_C_SOURCE 200809L
+#include "../device/copies.h"
 #include "session.h"
 #include <inttypes.h>
 #include <math.h>
@@ -55,6 +56,7 @@ int session_open(Session **session, const Model *m, const SessionOptions *option
     s->late = calloc(n_dims, sizeof *s->late);
     s->arrived = calloc((size_t)m->n_inputs + 1, sizeof *s->arrived);
     s->planner = planner_create(m->n_dims);
+    if (s->planner && options->rates.copied > 0) planner_rates(s->planner, &options->rates);
     int status = s->weights && s->states && s->hypers && s->dims && s->late && s->arrived && s->planner ? 0 : fault_memory(fault);
     if (!status) {
         planner_set_row_blocks(s->planner, options->row_blocks);
@@ -78,6 +80,7 @@ void session_close(Session *session)
 {
     if (!session) return;
     session_drop_gradients(session);
+    copies_close(session->copies);
     if (session->device) device_release(session->device, session->arena);
     if (session->device) device_release(session->device, session->state);
     device_close(session->device);
@@ -253,6 +256,23 @@ static int place_buffers(Session *s, const Program *program, Fault *fault)
     return 0;
 }
 
+/* What is offloaded lies in memory of the host's own. */
+static int prepare_copies(Session *s, const Program *program, Fault *fault)
+{
+    int error = DEVICE_OK;
+    if (program->n_points > s->copies_points) {
+        copies_close(s->copies);
+        s->copies = NULL;
+        s->copies_points = program->n_points;
+        error = copies_open(&s->copies, s->device, program->n_points);
+    }
+    if (!error) error = copies_room(s->copies, s->plan->host_bytes);
+    if (error == DEVICE_OUT_OF_MEMORY)
+        return fault_set(fault, STATUS_BUDGET, "the host has no %" PRId64 " bytes for what is offloaded; --offload off does without",
+                         s->plan->host_bytes);
+    return device_fault(error, "preparing copies to the host", fault);
+}
+
 /* ---- a step ---- */
 static double now(void)
 {
@@ -366,6 +386,7 @@ static int run_program(Session *s, const Program *program, int64_t number, StepR
     step.device = s->device;
     step.gradients = s->gradients;
     step.recompute = s->plan->recompute;
+    step.copies = s->plan->host_bytes ? s->copies : NULL;
     step.program = program;
     const bool traced = s->trace && program == s->model->train;
     if (traced) trace_begin(s->trace, &step);
@@ -412,9 +433,11 @@ int session_run(Session *session, const Program *program, const Batch *batch, St
     if (!kind_breaks(s, batch, result) && !guards_break(s, batch, result)) {
         status = plan_step(s, program, fault);
         if (!status) status = place_buffers(s, program, fault);
+        if (!status && s->plan->host_bytes) status = prepare_copies(s, program, fault);
         if (!status) {
             result->peak_bytes = s->state_bytes + s->plan->arena_bytes;
             result->recomputed = s->plan->recomputed;
+            result->offloaded = s->plan->offloaded_bytes;
             if (result->peak_bytes > s->peak_bytes) s->peak_bytes = result->peak_bytes;
             status = upload(s, program, batch, fault);
         }

@@ -22,7 +22,8 @@ typedef struct {
     uint64_t seed;        /* of weights made by rule and of random numbers in the step */
     int64_t row_blocks;   /* of every loop over blocks of rows; 0: the planner chooses */
     bool training;        /* keep the optimizer's states */
-    bool recompute_off;   /* never give up a buffer and make it again */
+    bool recompute_off;   /* never give up a buffer */
+    Rates rates;          /* what the machine does in a second; copied 0: nothing is copied to the host and back */
     bool plan_again;      /* a broken range guard only asks for a plan at the new dims */
     bool trace_nan;       /* look for the first unit of a training step that makes a NaN */
 } SessionOptions;
@@ -40,6 +41,8 @@ typedef struct Session {
     double *hypers;           /* as in Model */
     char *arena;
     int64_t arena_bytes;  /* allocated now */
+    struct Copies *copies; /* NULL until a plan offloads */
+    int copies_points;     /* it has room for */
     int64_t peak_bytes;   /* the largest of any step so far */
     const Plan *plan;     /* of the last run */
     int64_t *at;          /* where buffers lie: the plan's, and what its points changed */
@@ -67,6 +70,7 @@ typedef struct {
     int64_t peak_bytes; /* of this step's plan: state and arena */
     int recomputed;     /* launches that ran again */
     bool nan;           /* traced: session->trace says which unit made the first */
+    int64_t offloaded;  /* bytes copied to the host */
 } StepResult;
 
 int session_open(Session **session, const Model *m, const SessionOptions *options, Fault *fault);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "calibration.h"
 #include "checkpoint.h"
 #include "log.h"
 #include "programs.h"
@@ -89,7 +90,8 @@ static int open_session(Training *t)
                              .recompute_off = o->recompute == 1,
                              .plan_again = o->on_anomaly == ANOMALY_HEAL,
                              .trace_nan = o->trace_nan};
-    int status = session_open(&t->session, t->model, &wanted, t->fault);
+    int status = may_offload(o) ? calibration_find(o, t->folder, o->memory_limit > 0, &wanted.rates, t->fault) : 0;
+    if (!status) status = session_open(&t->session, t->model, &wanted, t->fault);
     if (status) return status;
     tell_precision(t->session);
     for (int i = 0; i < OPTION_HYPERS; i++) session_set_hyper(t->session, option_hyper_names[i], t->place.hypers[i]);

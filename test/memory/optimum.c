@@ -58,7 +58,7 @@ static int unit(bool again, const int *reads, int n, int64_t bytes, int64_t move
     for (int i = 0; i < n; i++) {
         int b = reads[i];
         if (made.units[b].again && made.last_use[b] < u - 1)
-            made.points[p->n_points++] = (Point){b, made.last_use[b], u, ""};
+            made.points[p->n_points++] = (Point){b, made.last_use[b], u, "", false};
         made.last_use[b] = made.lives[b].last = u;
         made.touches[made.n_touches++] = b;
     }
@@ -193,7 +193,7 @@ int main(int argc, char **argv)
     Sizes sizes;
     if (!bytes || !f) return 1;
     p->bytes(dims, bytes);
-    if (!sizes_at_dims(&sizes, f, dims, bytes)) return 1;
+    if (!sizes_at_dims(&sizes, f, &NOMINAL_RATES, dims, bytes)) return 1;
     print_step(f, &sizes);
     int status = print_ladder(f, &sizes);
     sizes_free(&sizes);

@@ -23,6 +23,7 @@ typedef struct {
     int input_buffer[1];
     Program program;
     int last_touch[BUFFERS], maker[BUFFERS];
+    int point_maker[POINTS]; /* unit after which what a point gives up is copied to the host */
     int recipe_from[UNITS], recipe_to[UNITS]; /* by unit: its second result is made of its first alone; 0: it has none */
 } Random;
 
@@ -62,8 +63,10 @@ static int new_buffer(void)
 
 static void read_buffer(int b, int u)
 {
-    if (made.maker[b] >= 0 && made.units[made.maker[b]].again && u - made.last_touch[b] > 2)
-        made.points[made.program.n_points++] = (Point){b, made.last_touch[b], u, "again"};
+    if (made.maker[b] >= 0 && made.units[made.maker[b]].again && u - made.last_touch[b] > 2) {
+        made.point_maker[made.program.n_points] = made.maker[b];
+        made.points[made.program.n_points++] = (Point){b, made.last_touch[b], u, "again", rand() % 3 > 0};
+    }
     touch_buffer(b, u);
     made.last_touch[b] = u;
 }
@@ -151,6 +154,7 @@ typedef struct {
     uint64_t content[BUFFERS], weights[DEEPEST], read[UNITS];
     int64_t at[BUFFERS];
     uint64_t *memory; /* what each byte of the arena holds: its buffer's content */
+    uint64_t host[POINTS];
 } Machine;
 
 static uint64_t mix(uint64_t a, uint64_t b)
@@ -199,12 +203,35 @@ static void run_unit(Machine *m, int u, bool again)
     }
 }
 
+/* Copies end as late as they may. */
+static void copies_before(Machine *m, const Recompute *r, int u)
+{
+    for (int k = 0; r && k < made.program.n_points; k++)
+        if (r->acts[k] == POINT_OFFLOADS && made.points[k].back == u) store(m, made.points[k].buffer, m->host[k]);
+    for (int k = 0; r && k < made.program.n_points; k++) {
+        if (r->acts[k] != POINT_OFFLOADS || made.points[k].back - 1 != u) continue;
+        m->at[made.points[k].buffer] = r->back_at[k];
+        store(m, made.points[k].buffer, 3);
+    }
+}
+
+static void copies_after(Machine *m, const Recompute *r, int u)
+{
+    for (int k = 0; r && k < made.program.n_points; k++) {
+        if (r->acts[k] != POINT_OFFLOADS) continue;
+        if (made.point_maker[k] == u) m->host[k] = load(m, made.points[k].buffer);
+        if (made.points[k].gone == u) assert_int_equal(m->host[k], load(m, made.points[k].buffer));
+    }
+}
+
 static void run_step(Machine *m, const Plan *plan)
 {
+    const Recompute *copies = plan ? plan->recompute : NULL;
     for (int i = 0; i < DEEPEST; i++) m->weights[i] = (uint64_t)i + 99;
     if (plan) memcpy(m->at, plan->at, (size_t)made.program.n_buffers * sizeof *m->at);
     store(m, made.input_buffer[0], 7);
     for (int u = 0; u < made.program.n_units; u++) {
+        copies_before(m, copies, u);
         for (int k = 0; plan && plan->recompute && k < made.program.n_points; k++) {
             const Recompute *r = plan->recompute;
             if (made.points[k].back != u) continue;
@@ -217,6 +244,7 @@ static void run_step(Machine *m, const Plan *plan)
             }
         }
         run_unit(m, u, false);
+        copies_after(m, copies, u);
     }
 }
 
@@ -272,6 +300,36 @@ static void plans_change_nothing(void **state)
     assert_true(again > 200 && recipes > 20);
 }
 
+static void offloading_changes_nothing(void **state)
+{
+    (void)state;
+    int offloads = 0, both = 0;
+    const Rates rates = {1e12, 1e12, 1e12};
+    for (int trial = 0; trial < 24; trial++) {
+        srand((unsigned)trial + 4000);
+        random_step(4 + rand() % 9);
+        Planner *planner = planner_create(1);
+        int64_t dims[] = {1}, least;
+        const Plan *plan;
+        planner_rates(planner, &rates);
+        assert_int_equal(planner_least(planner, &made.program, dims, &least), PLANNER_OK);
+        assert_int_equal(planner_find(planner, &made.program, dims, &plan), PLANNER_OK);
+        assert_null(plan->recompute);
+        int64_t most = plan->arena_bytes;
+        for (int i = 0; i < 8; i++) {
+            int64_t room = i == 0 ? least : least + (int64_t)(rand() % 1000) * (most - least) / 1000;
+            assert_int_equal(planner_find_within(planner, &made.program, dims, room, &plan), PLANNER_OK);
+            assert_true(plan->arena_bytes <= room && plan->live_bytes <= plan->arena_bytes);
+            assert_true((plan->host_bytes > 0) == (plan->offloaded_bytes > 0));
+            check_plan(plan);
+            offloads += plan->host_bytes > 0;
+            both += plan->host_bytes > 0 && plan->recomputed > 0;
+        }
+        planner_destroy(planner);
+    }
+    assert_true(offloads > 60 && both > 20);
+}
+
 static void more_room_costs_no_more(void **state)
 {
     (void)state;
@@ -306,7 +364,7 @@ static void rungs_are_pareto(void **state)
         Sizes sizes;
         Ladder ladder;
         random_bytes(dims, bytes);
-        assert_true(sizes_at_dims(&sizes, flow, dims, bytes));
+        assert_true(sizes_at_dims(&sizes, flow, &NOMINAL_RATES, dims, bytes));
         Simulation *s = simulation_create(flow, &sizes);
         ladder_init(&ladder, flow);
         assert_true(ladder_search(&ladder, s, 4000));
@@ -352,7 +410,7 @@ static void the_same_each_time(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(plans_change_nothing), cmocka_unit_test(more_room_costs_no_more),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(plans_change_nothing), cmocka_unit_test(offloading_changes_nothing), cmocka_unit_test(more_room_costs_no_more),
                                        cmocka_unit_test(rungs_are_pareto), cmocka_unit_test(the_same_each_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
