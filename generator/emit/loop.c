@@ -62,6 +62,7 @@ static void loop_body(Kernel *k, void *context)
     const int n = k->n_groups;
     if (n <= 1) {
         block_open(k, "FOR_EACH (i, %s)", n ? count_text(k) : "1");
+        k->block[k->depth - 1].guard = n == 0; /* one thread has the element; read by all, it could not be written in place */
         if (n) of_group[0] = affine_var(k, group_var(k, 0, "i"));
         store_all(k, r, of_group);
         block_close(k);

@@ -4,9 +4,10 @@
  * is a loop over blocks that OpenMP shares out, a block is one thread, and what the compiler vectorises is the loop inside the
  * kernel. So a kernel is written to be right for any gridDim and blockDim, and uses only these forms:
  *
- *     FOR_EACH(i, n) { y[i] = ... }                                     flat: each element alone; an element reads and writes at
- * its own i only FOR_ROWS(row, rows) { ... }                                       rows shared out among blocks; inside it:
+ *     FOR_EACH(i, n) { y[i] = ... }                                     flat: each element alone; reads and writes at its own i only
+ *     FOR_ROWS(row, rows) { ... }                                       rows shared out among blocks; inside it:
  *         FOR_LANES(j, n) { ... }                                       a row's elements shared out among the block's threads
+ *         FOR_LANES_IN(j, from, to) { ... }                             some of them, each by the thread that has it in FOR_LANES
  *         REDUCES(+, s) FOR_THREADS(j, n) s += x[at + j];               a sum over a row, then
  *         s = block_sum(s);                                             the sum of all threads', known to all of them
  *         if (FIRST_THREAD) y[row] = s;
@@ -23,6 +24,7 @@
  *     LAUNCH(s, kernel, rows(n, each), 256)(y, x, n);                   n rows of about `each` elements' work
  *
  * which does nothing where s->error stands or there is no work, and leaves the first error in s->error.
+ * DEVICE=sim runs the CUDA text thread by thread and finds races and wrong barriers: ../sim/sim.h.
  * Breaks: blockIdx on the host belongs to one translation unit; code loaded with dlopen must bring its own launches.
  *
  * Mathematics: expf, tanhf, … for floats, exp, tanh, … for doubles, as in C; on the host they vectorise through glibc's libmvec

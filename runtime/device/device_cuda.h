@@ -13,6 +13,9 @@ typedef __nv_bfloat16 bfloat16;
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < (n); i += (int64_t)gridDim.x * blockDim.x)
 #define FOR_ROWS(row, n) for (int64_t row = blockIdx.x; row < (n); row += gridDim.x)
 #define FOR_LANES(j, n) for (int64_t j = threadIdx.x; j < (n); j += blockDim.x)
+#define FOR_LANES_IN(j, from, to) /* of a row's elements those from .. to - 1, each by the thread that FOR_LANES gives it to */     \
+    for (int64_t j = threadIdx.x; j < (to); j += blockDim.x)                                                                       \
+        if (j >= (from))
 #define FOR_THREADS(j, n) for (int64_t j = threadIdx.x; j < (n); j += blockDim.x)
 #define REDUCES(op, ...) /* the host compiler needs to be told that it may reorder this */
 #define FIRST_THREAD (threadIdx.x == 0)
@@ -58,8 +61,13 @@ template <class... P> struct CudaLaunch {
     {
         if (!launch_wanted(s, work, name)) return;
         const int64_t most = 1 << 20, wanted = work.each ? work.n : (work.n + threads - 1) / threads;
-        kernel<<<(unsigned)(wanted < most ? wanted : most), threads, 0, (cudaStream_t)s->stream>>>(static_cast<P>(a)...);
+        const unsigned blocks = (unsigned)(wanted < most ? wanted : most);
+#ifdef DEVICE_SIM
+        s->error = sim_launch<P...>(s, name, blocks, threads, kernel, static_cast<P>(a)...);
+#else
+        kernel<<<blocks, threads, 0, (cudaStream_t)s->stream>>>(static_cast<P>(a)...);
         if (cudaGetLastError() != cudaSuccess) s->error = DEVICE_LAUNCH_FAILED;
+#endif
     }
 };
 template <class... P> CudaLaunch<P...> launch_of(Step *s, void (*kernel)(P...), const char *name, Work work, int threads)

@@ -50,6 +50,7 @@ static inline int64_t share_last(int64_t n)
 #define FOR_EACH(i, n) PRAGMA(omp simd) for (int64_t i = block_first(n); i < block_last(n); i++)
 #define FOR_ROWS(row, n) for (int64_t row = block_first(n); row < block_last(n); row++)
 #define FOR_LANES(j, n) PRAGMA(omp simd) for (int64_t j = 0; j < (n); j++)
+#define FOR_LANES_IN(j, from, to) PRAGMA(omp simd) for (int64_t j = (from); j < (to); j++)
 #define FOR_THREADS(j, n) for (int64_t j = 0; j < (n); j++)
 #define REDUCES(op, ...) PRAGMA(omp simd reduction(op : __VA_ARGS__))
 #define FIRST_THREAD true

@@ -48,14 +48,14 @@ template <class T> __global__ void max_pool_rows(T *y, int64_t *index, const T *
         for (int64_t t = 0; t < taps; t++) {
             const PoolRow r = pool_row(s, row % lines, t);
             if (r.x < 0) continue;
-            const int64_t from = at + r.from, begin = r.x + r.from * stride + r.shift;
-            FOR_LANES(j, r.to - r.from)
+            const int64_t begin = r.x + r.shift;
+            FOR_LANES_IN(j, r.from, r.to)
             {
-                const T v = plane[begin + j * stride], best = y[from + j];
-                const int64_t known = index[from + j];
+                const T v = plane[begin + j * stride], best = y[at + j];
+                const int64_t known = index[at + j];
                 const bool better = (v > best) | (known < 0) | (is_nan(v) & !is_nan(best));
-                y[from + j] = better ? v : best;
-                index[from + j] = better ? begin + j * stride : known;
+                y[at + j] = better ? v : best;
+                index[at + j] = better ? begin + j * stride : known;
             }
         }
     }
@@ -84,8 +84,8 @@ template <class T> __global__ void sum_pool_rows(T *y, const T *x, Conv s)
         for (int64_t t = 0; t < taps; t++) {
             const PoolRow r = pool_row(s, row % lines, t);
             if (r.x < 0) continue;
-            const int64_t from = at + r.from, begin = r.x + r.from * stride + r.shift;
-            FOR_LANES(j, r.to - r.from) y[from + j] = T(y[from + j] + plane[begin + j * stride]);
+            const int64_t begin = r.x + r.shift;
+            FOR_LANES_IN(j, r.from, r.to) y[at + j] = T(y[at + j] + plane[begin + j * stride]);
         }
     }
 }

@@ -1,4 +1,5 @@
-/* What a cases.cu needs beside its kernels: memory, inputs, comparing.  On the processor only: there memory is plain memory. */
+/* What a cases.cu needs beside its kernels: memory, inputs, comparing.  On the processor and in the simulator: there memory is plain
+ * memory. */
 #ifndef HARNESS_H
 #define HARNESS_H
 #include <stdio.h>
@@ -20,12 +21,18 @@ template <class T> static T *fresh(int64_t n)
     void *at = aligned_alloc(256, ((size_t)n * sizeof(T) + 511) / 256 * 256);
     memset(at, 0xff, ((size_t)n * sizeof(T) + 511) / 256 * 256);
     allocated.push_back(at);
+#ifdef DEVICE_SIM
+    sim_memory(at, (size_t)n * sizeof(T), "a value");
+#endif
     return (T *)at;
 }
 static void release()
 {
     for (void *p : allocated) free(p);
     allocated.clear();
+#ifdef DEVICE_SIM
+    sim_forget();
+#endif
 }
 static std::vector<double> read_doubles(FILE *data, int64_t n)
 {
@@ -77,6 +84,7 @@ template <class T> static void compare(Step *s, FILE *data, const T *is, int64_t
         printf("%s: %lld of %lld differ, first [%lld]: is %.9g, should be %.9g\n", name, (long long)wrong, (long long)n,
                (long long)first, number_of(is[first]), want[(size_t)first]);
     if (s->error) printf("%s: launch error %d\n", name, s->error);
+    s->error = 0;
 }
 static FILE *open_data(int argc, char **argv)
 {
