@@ -17,6 +17,9 @@ struct RowBlocks {
     __device__ int64_t last() const { return n - at < BLOCK_ROWS ? n : at + BLOCK_ROWS; }
 };
 
+#ifdef DEVICE_SIM
+#include "../sim/mma.h"
+#else
 /* d (16, 8) += a (16, 8) · b (8, 8), factors rounded to tf32. */
 __device__ inline void mma_tf32(float (&d)[4], const float (&a)[4], const float (&b)[2])
 {
@@ -27,6 +30,7 @@ __device__ inline void mma_tf32(float (&d)[4], const float (&a)[4], const float 
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
 }
+#endif
 
 template <class T, int ROWS, int COLUMNS, int GROUPS = 1> struct Tile {
     static_assert(ROWS % 8 == 0 && COLUMNS % 8 == 0, "a warp has 8 rows of 8 columns at a time");

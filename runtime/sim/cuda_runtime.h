@@ -4,7 +4,7 @@
 #include <string.h>
 #include "sim.h"
 
-#define __global__ static
+#define __global__
 #define __device__
 #define __host__
 #define __forceinline__ inline

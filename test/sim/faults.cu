@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-extern "C" int device_launching(Device *)
+extern "C" int device_launching(Device *, const char *)
 {
     return 0;
 }
