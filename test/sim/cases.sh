@@ -5,7 +5,7 @@ mkdir -p "$work"
 blas=$(ls -d /usr/lib/"$(cc -print-multiarch)"/openblas-openmp /usr/lib/openblas-openmp 2>/dev/null | head -1)
 [ -n "$blas" ] || { echo "skipped: libopenblas-openmp-dev is not here"; exit 77; }
 "$TEST_OUT/kernels" "$work" $(ls test/kernels/cases/*.ir | grep -v conv_tiles) || exit 1
-warn="-Wall -Wextra -Werror"
+warn="-Wall -Wextra -Wno-unknown-pragmas -Werror"
 sim="g++ -std=c++17 -O1 -g -fno-exceptions -fsanitize=thread -DDEVICE_SIM -D__CUDACC__ -Iruntime/sim -Iruntime -Itest/kernels $warn -x c++ -c"
 $sim -o "$work/cases.o" "$work/cases.cu" && $sim -o "$work/conv_cuda.o" runtime/device/conv_cuda.cu || exit 1
 for source in sim/sim sim/shadow device/blas_host; do
