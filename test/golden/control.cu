@@ -10,8 +10,7 @@
 /* lt_each: bool[] = lt */
 __global__ void lt_each(bool *__restrict__ y, const int64_t *__restrict__ a)
 {
-    const int64_t v = a[0];
-    FOR_EACH (i, 1) y[0] = v < 3;
+    FOR_EACH (i, 1) y[0] = a[0] < 3;
 }
 
 /* tanh_each: f32[n, 8] = tanh */
