@@ -1,5 +1,6 @@
 /* The data of report.html that belong to no program alone: dims, tensors, loss, guards, notes; and the page around them.
  * Needs: programs with lives, units, points and plans.  Breaks: nothing. */
+#include "../../runtime/controller/integers.h"
 #include "emit/controller.h"
 #include "emit/report_private.h"
 #include "emit/template.h"
@@ -79,15 +80,20 @@ static void put_tables(Report *r, Buf *out)
 static void put_dims(Report *r)
 {
     const Layout *l = r->l;
-    buf_put(&r->out, "/* name, member in sizes, low, high, likely, upper bound (a size) of what is known only in the step */\ndims: [\n");
+    buf_printf(&r->out, "blockRows: {bytes: %d, least: %d, fewest: %d, fewestBytes: %d},\n", BLOCK_BYTES, BLOCK_LEAST_ROWS,
+               BLOCK_FEWEST_ROWS, BLOCK_FEWEST_BYTES);
+    buf_put(&r->out, "/* name, member in sizes, low, high, likely; sizes or -1: upper bound of what is known only in the step; of rows of a\n"
+                     " * block: all rows, bytes of what is wide in one */\ndims: [\n");
     for (int i = 0; i < l->dims.n; i++) {
         Expr *symbol = l->dims.at[i].symbol;
         SymbolFacts f = symbol_facts(l->symbols, symbol);
         buf_put(&r->out, "[");
         report_text(&r->out, expr_symbol_name(symbol));
-        buf_printf(&r->out, ", \"%s\", %lld, %lld, %lld, %d],\n", l->dims.at[i].c, (long long)(f.declared ? f.expected_low : f.low),
+        const NamedBlock *block = layout_block(l, symbol);
+        buf_printf(&r->out, ", \"%s\", %lld, %lld, %lld, %d, %d, %d],\n", l->dims.at[i].c, (long long)(f.declared ? f.expected_low : f.low),
                    (long long)(f.declared ? f.expected_high : f.high), (long long)expr_likely(l->symbols, symbol),
-                   f.late ? report_size(r, f.upper) : -1);
+                   f.late ? report_size(r, f.upper) : -1, block ? report_size(r, block->rows) : -1,
+                   block ? report_size(r, block->row_bytes) : -1);
     }
     buf_put(&r->out, "],\n");
 }

@@ -82,6 +82,51 @@ static const Value *in_memory(const Value *v)
     return made || v->origin == FROM_HYPER ? NULL : v;
 }
 
+static Expr *alone(Report *r, const Graph *g, const Op *op);
+
+/* Attention as it would be written out. */
+static Expr *attention_alone(Report *r, const Op *op)
+{
+    Symbols *s = r->l->symbols;
+    Graph *g = graph_new(r->arena, s, "attention");
+    Value **in = NEW_ARRAY(r->arena, Value *, op->n_in + 1);
+    for (int i = 0; i < op->n_in; i++)
+        in[i] = graph_input(g, arena_text(r->arena, "%d", i), op->in[i]->dtype, op->in[i]->rank, op->in[i]->shape, FROM_PARAMETER);
+    Op *copy = graph_op(g, op->kind, in, op->n_in, op->n_out);
+    for (int i = 0; i < op->n_out; i++) {
+        const Value *y = op->out[i];
+        vec_push(r->arena, &g->outputs, op_result(g, copy, i, y->dtype, y->rank, y->shape));
+    }
+    for (int b = 0; b < 2; b++) copy->body[b] = op->body[b];
+    pass_decompose_attention(g);
+    Expr *sum = expr_int(s, 0);
+    for (int o = 0; o < g->ops.n; o++) sum = expr_add(s, sum, alone(r, g, g->ops.at[o]));
+    return sum;
+}
+
+static bool is_free(const Op *op)
+{
+    const OpClass class = op_info(op->kind)->class;
+    return class == SOURCE || class == REGION || op->kind == OP_broadcast || op->kind == OP_reshape;
+}
+
+/* What an operation reads and writes as a kernel of its own. */
+static Expr *alone(Report *r, const Graph *g, const Op *op)
+{
+    Symbols *s = r->l->symbols;
+    if (op_info(op->kind)->class == ATTENTION) return attention_alone(r, op);
+    Expr *sum = expr_int(s, 0);
+    if (is_free(op)) return sum;
+    for (int i = 0; i < op->n_in; i++) {
+        const Value *v = in_memory(op->in[i]);
+        bool again = false;
+        for (int k = 0; k < i; k++) again |= in_memory(op->in[k]) == v;
+        if (v && !again) sum = expr_add(s, sum, value_bytes(g, v));
+    }
+    for (int i = 0; i < op->n_out; i++) sum = expr_add(s, sum, value_bytes(g, op->out[i]));
+    return sum;
+}
+
 /* What the group's operations would read and write as kernels of their own, less what the group does.  An operation that is made
  * again in several groups would be one kernel: it counts where it comes first. */
 static Expr *bytes_saved(Report *r, const Graph *g, const Group *group, uint8_t *counted)
@@ -91,17 +136,10 @@ static Expr *bytes_saved(Report *r, const Graph *g, const Group *group, uint8_t 
     int kernels = 0;
     for (int o = 0; o < group->ops.n; o++) {
         const Op *op = group->ops.at[o];
-        const OpClass class = op_info(op->kind)->class;
-        if (counted[op->id] || class == SOURCE || op->kind == OP_broadcast || op->kind == OP_reshape || class == REGION) continue;
+        if (counted[op->id] || is_free(op)) continue;
         counted[op->id] = 1;
-        kernels++;
-        for (int i = 0; i < op->n_in; i++) {
-            const Value *v = in_memory(op->in[i]);
-            bool again = false;
-            for (int k = 0; k < i; k++) again |= in_memory(op->in[k]) == v;
-            if (v && !again) sum = expr_add(s, sum, value_bytes(g, v));
-        }
-        for (int i = 0; i < op->n_out; i++) sum = expr_add(s, sum, value_bytes(g, op->out[i]));
+        kernels += op_info(op->kind)->class == ATTENTION ? 2 : 1;
+        sum = expr_add(s, sum, alone(r, g, op));
     }
     if (kernels < 2) return NULL;
     for (int i = 0; i < group->in.n; i++)
@@ -110,12 +148,21 @@ static Expr *bytes_saved(Report *r, const Graph *g, const Group *group, uint8_t 
     return expr_canonical(s, sum);
 }
 
-/* Of a loop: what its body saves, as often as it runs; where nobody knows how often that is, NULL. */
-static Expr *loop_saved(Report *r, const Program *p, const Unit *unit)
+/* How often the body of a loop runs in a step; NULL: nobody knows before. */
+static Expr *loop_times(Report *r, const Program *p, const Unit *unit)
 {
     const Item *loop = p->items.at[unit->last_item];
+    const Op *op = unit->group->ops.at[unit->group->ops.n - 1];
+    if (unit->group->kind != GROUP_REGION || !unit->group->body[0] || loop->kind != ITEM_LOOP) return NULL;
+    return op->kind == OP_blocks ? expr_ceildiv(r->l->symbols, loop->length, op_exprs(op, ATTR_block, NULL)[0]) : loop->length;
+}
+
+/* Of a loop: what its body saves, as often as it runs. */
+static Expr *loop_saved(Report *r, const Program *p, const Unit *unit)
+{
     const Groups *body = unit->group->body[0];
-    if (!body || loop->kind != ITEM_LOOP) return NULL;
+    Expr *times = loop_times(r, p, unit);
+    if (!times) return NULL;
     Symbols *s = r->l->symbols;
     Expr *sum = expr_int(s, 0);
     uint8_t *counted = NEW_ARRAY(r->arena, uint8_t, body->graph->next_op + 1);
@@ -123,11 +170,42 @@ static Expr *loop_saved(Report *r, const Program *p, const Unit *unit)
         Expr *saved = bytes_saved(r, body->graph, body->list.at[i], counted);
         if (saved) sum = expr_add(s, sum, saved);
     }
-    return expr_is(sum, 0) ? NULL : expr_canonical(s, expr_mul(s, sum, loop->length));
+    return expr_is(sum, 0) ? NULL : expr_canonical(s, expr_mul(s, sum, times));
+}
+
+/* Bytes moved: as units have it, but for loops, whose bodies move. */
+static Expr *unit_moved(Report *r, const Program *p, const Unit *unit)
+{
+    const Groups *body = unit->group->body[0];
+    Expr *times = loop_times(r, p, unit);
+    if (!times) return unit->moved;
+    Symbols *s = r->l->symbols;
+    Expr *sum = expr_int(s, 0);
+    for (int i = 0; i < body->list.n; i++) {
+        const Group *group = body->list.at[i];
+        const Values *lists[] = {&group->in, &group->out};
+        for (int k = 0; k < 2 && group->kind != GROUP_VIEW; k++)
+            for (int v = 0; v < lists[k]->n; v++)
+                if (lists[k]->at[v]->origin != FROM_HYPER) sum = expr_add(s, sum, value_bytes(body->graph, lists[k]->at[v]));
+    }
+    return expr_canonical(s, expr_mul(s, sum, times));
+}
+
+/* Of a scan that is one kernel: its body's operations as kernels of their own in every step, less what it moves. */
+static Expr *cell_saved(Report *r, const Unit *unit)
+{
+    Symbols *s = r->l->symbols;
+    const Op *scan = unit->group->ops.at[unit->group->ops.n - 1];
+    const Graph *body = scan->body[0];
+    const int64_t carries = op_int(scan, ATTR_carries);
+    Expr *sum = expr_int(s, 0), *times = op_int(scan, ATTR_slices) ? scan->in[carries]->shape[0] : scan->out[carries]->shape[0];
+    for (int o = 0; o < body->ops.n; o++) sum = expr_add(s, sum, alone(r, body, body->ops.at[o]));
+    return expr_canonical(s, expr_sub(s, expr_mul(s, sum, times), unit->moved));
 }
 
 static Expr *unit_saved(Report *r, const Program *p, const Unit *unit, uint8_t *counted)
 {
+    if (unit->group->kind == GROUP_CELL) return cell_saved(r, unit);
     return unit->group->kind == GROUP_REGION ? loop_saved(r, p, unit) : bytes_saved(r, p->graph, unit->group, counted);
 }
 
@@ -141,7 +219,7 @@ static void put_units(Report *r, const Program *p)
         const char *work = arena_text(
             r->arena, "%d,%d,%d,%d,%d,%d", report_word(r, group_kind_name(unit->group->kind)),
             kernels_word(r, &p->items, unit->first_item, unit->last_item), ops_word(r, unit->group), report_size(r, unit->flops),
-            report_size(r, unit->moved), report_size(r, unit_saved(r, p, unit, counted)));
+            report_size(r, unit_moved(r, p, unit)), report_size(r, unit_saved(r, p, unit, counted)));
         if (!map_has(works, work)) map_set(works, work, (void *)(intptr_t)(map_count(works) + 1));
         buf_printf(&r->out, "[%d,%d,%d,%d],\n", unit->first, unit->last, report_word(r, unit->source),
                    (int)(intptr_t)map_get(works, work) - 1);
@@ -207,6 +285,21 @@ static void put_reasons(Report *r, const Program *p, const Groups *groups)
     buf_put(&r->out, "],\n");
 }
 
+/* The dims that are the rows of a block in some loop of the program. */
+static void put_blocks(Report *r, const Program *p)
+{
+    const Layout *l = r->l;
+    uint8_t *used = NEW_ARRAY(r->arena, uint8_t, l->dims.n + 1);
+    for (int o = 0; o < p->graph->ops.n; o++) {
+        const Op *op = p->graph->ops.at[o];
+        if (op->kind == OP_blocks) used[l->dim_of[symbol_index(op_exprs(op, ATTR_block, NULL)[0])]] = 1;
+    }
+    buf_put(&r->out, "blocks: [");
+    for (int d = 0; d < l->dims.n; d++)
+        if (used[d]) buf_printf(&r->out, "%d,", d);
+    buf_put(&r->out, "],\n");
+}
+
 static int commit_launch(const Program *p)
 {
     for (int i = 0; i < p->items.n; i++)
@@ -219,6 +312,7 @@ void report_program(Report *r, const Program *p, const Groups *groups)
     buf_printf(&r->out, "{name: \"%s\", trains: %s, launches: %d, commit: %d, moved: %d, least: %d, flops: %d,\n", p->name,
                strcmp(p->name, "train") == 0 ? "true" : "false", p->positions, commit_launch(p), report_size(r, p->moved),
                report_size(r, p->least), report_size(r, p->flops));
+    put_blocks(r, p);
     put_buffers(r, p);
     put_units(r, p);
     put_touches(r, p, false);

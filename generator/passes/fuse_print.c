@@ -60,6 +60,11 @@ static const char *const refusals[] = {
 #undef R
 };
 
+static const char *article(const Group *group)
+{
+    return kind_names[group->kind][0] == 'a' ? "an" : "a";
+}
+
 const char *fuse_reason(const Groups *groups, const Group *maker, const Value *v, Arena *arena)
 {
     Readers readers = {.n = 0};
@@ -69,8 +74,8 @@ const char *fuse_reason(const Groups *groups, const Group *maker, const Value *v
     for (int i = 1; i < readers.n; i++)
         if (folds(readers.at[i])) reader = readers.at[i];
     if (!reader) return "an assign writes it";
-    if (!folds(maker)) return arena_text(arena, "a %s makes it", kind_names[maker->kind]);
-    if (!folds(reader)) return arena_text(arena, "a %s reads it", kind_names[reader->kind]);
+    if (!folds(maker)) return arena_text(arena, "%s %s makes it", article(maker), kind_names[maker->kind]);
+    if (!folds(reader)) return arena_text(arena, "%s %s reads it", article(reader), kind_names[reader->kind]);
     if (groups->no_fuse) return "--no-fuse";
     if (groups->refused[v->id]) return refusals[groups->refused[v->id]];
     if (maker->kind == GROUP_REDUCE) return "its readers need the whole of it before their first element";

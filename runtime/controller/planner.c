@@ -3,6 +3,7 @@
 #include "planner.h"
 #include <stdlib.h>
 #include <string.h>
+#include "integers.h"
 #include "ladder.h"
 #include "realise.h"
 
@@ -270,8 +271,6 @@ static int choose_rung(Kept *kept, int64_t room, const Plan **plan)
 }
 
 /* ---- blocks of rows ---- */
-enum { FEWEST_ROWS = 32, FEWEST_BYTES = 4 << 20 }; /* in a block: with fewer, products of matrices are slow, and little is saved */
-
 void planner_set_row_blocks(Planner *planner, int64_t n)
 {
     planner->row_blocks = n;
@@ -318,7 +317,7 @@ static bool more_blocks(Planner *planner, const Program *program)
     for (int i = 0; i < program->n_blocks && !planner->row_blocks; i++) {
         const RowLoop *blocks = &program->blocks[i];
         int64_t *each = &planner->dims[blocks->dim], rows = blocks->rows(planner->dims);
-        if (*each <= FEWEST_ROWS || *each * blocks->row_bytes(planner->dims) <= FEWEST_BYTES) continue;
+        if (*each <= BLOCK_FEWEST_ROWS || *each * blocks->row_bytes(planner->dims) <= BLOCK_FEWEST_BYTES) continue;
         *each = ceil_div(rows, 2 * ceil_div(rows, *each));
         more = true;
     }
