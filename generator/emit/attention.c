@@ -65,7 +65,7 @@ static Attention attention_of(Emission *e)
     a.shared = a.p.q->rank - a.p.k->rank;
     a.queries = expr_canonical(e->all->symbols, a.p.q->shape[a.p.q->rank - 2]);
     a.keys = expr_canonical(e->all->symbols, a.p.k->shape[a.batch]);
-    a.type = dtype_c(a.p.q->dtype);
+    a.type = dtype_c(attention_type(a.p.q));
     check(expr_is_int(expr_canonical(e->all->symbols, a.p.q->shape[a.p.q->rank - 1]), &a.size));
     check(expr_is_int(expr_canonical(e->all->symbols, a.p.v->shape[a.batch + 1]), &a.value_size));
     Value *leaves[] = {leaf(e->all->scratch, op->body[0]->inputs.at[0]), leaf(e->all->scratch, op->body[0]->inputs.at[0])};

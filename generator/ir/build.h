@@ -79,6 +79,7 @@ AttentionParts attention_parts(const Op *op);
 enum { ATTENTION_CAPTURES = 3, ATTENTION_GRADIENT_CAPTURES = 7 }; /* operands before the captures */
 /* (batch.., shared.., m, n) of q (batch.., shared.., m, d) and k (batch.., n, d): q->rank expressions. */
 Expr **attention_scores(Graph *g, const Value *q, const Value *k);
+Dtype attention_type(const Value *q);                   /* of scores, top, scale and delta: floats where q is of 16 bits */
 
 /* regions: the body is made with graph_new in the same arena and symbols; its inputs are FROM_PARAMETER, its outputs set. */
 Op *b_scan(Graph *g, Graph *body, Value *const *operands, int n, int carries, int slices, bool reverse, Expr *length);

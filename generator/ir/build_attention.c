@@ -27,6 +27,11 @@ static void parts_agree(Graph *g, const Value *q, const Value *k, const Value *v
     dims_agree(g, k->shape[k->rank - 2], v->shape[v->rank - 2], "numbers of keys and values");
 }
 
+Dtype attention_type(const Value *q)
+{
+    return q->dtype == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
+}
+
 Op *b_attention(Graph *g, Graph *body, Value *q, Value *k, Value *v, Value *const *captures, int n)
 {
     parts_agree(g, q, k, v);
@@ -38,7 +43,7 @@ Op *b_attention(Graph *g, Graph *body, Value *q, Value *k, Value *v, Value *cons
     Expr **shape = shape_copy(g, q->rank, q->shape, q->rank);
     shape[q->rank - 1] = v->shape[v->rank - 1];
     op_result(g, op, 0, q->dtype, q->rank, shape);
-    for (int i = 1; i < 3; i++) op_result(g, op, i, q->dtype, q->rank - 1, q->shape);
+    for (int i = 1; i < 3; i++) op_result(g, op, i, attention_type(q), q->rank - 1, q->shape);
     return op;
 }
 

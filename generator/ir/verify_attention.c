@@ -37,16 +37,16 @@ void verify_attention(const Verify *v, const Op *op)
     const Value *y = back ? op->in[0] : op->out[0];
     Expr *shape[32];
     if (p.k->rank < 2 || p.q->rank < p.k->rank || p.q->rank > 32) verify_wrong(v, op, "ranks of queries and keys");
-    const Dtype dtype = p.q->dtype;
+    const Dtype dtype = p.q->dtype, inside = attention_type(p.q);
     for (int i = 0; i < p.k->rank - 2; i++) shape[i] = p.q->shape[i];
     shape[p.k->rank - 2] = p.k->shape[p.k->rank - 2], shape[p.k->rank - 1] = p.q->shape[p.q->rank - 1];
     of_type(v, op, "keys", p.k, dtype, p.k->rank, shape);
     shape[p.k->rank - 1] = p.v->rank ? p.v->shape[p.v->rank - 1] : NULL;
     of_type(v, op, "values", p.v, dtype, p.k->rank, shape);
     for (int i = 0; i < p.q->rank; i++) shape[i] = p.q->shape[i];
-    of_type(v, op, "the highest scores", p.top, dtype, p.q->rank - 1, shape);
-    of_type(v, op, "scales", p.scale, dtype, p.q->rank - 1, shape);
-    if (back) of_type(v, op, "delta", p.delta, dtype, p.q->rank - 1, shape);
+    of_type(v, op, "the highest scores", p.top, inside, p.q->rank - 1, shape);
+    of_type(v, op, "scales", p.scale, inside, p.q->rank - 1, shape);
+    if (back) of_type(v, op, "delta", p.delta, inside, p.q->rank - 1, shape);
     shape[p.q->rank - 1] = p.v->shape[p.v->rank - 1];
     of_type(v, op, "the result", y, dtype, p.q->rank, shape);
     for (int i = 0; back && i < 3; i++)
@@ -57,8 +57,8 @@ void verify_attention(const Verify *v, const Op *op)
         const int most = !back ? 2 : 1;
         if (body->inputs.n < 1 + b || body->outputs.n < 1 || body->outputs.n > most)
             verify_wrong(v, op, "a body of %d parameters and %d outputs", body->inputs.n, body->outputs.n);
-        for (int i = 0; i <= b; i++) of_type(v, op, "scores", body->inputs.at[i], dtype, p.q->rank, shape);
-        of_type(v, op, "a body's result", body->outputs.at[0], dtype, p.q->rank, shape);
+        for (int i = 0; i <= b; i++) of_type(v, op, "scores", body->inputs.at[i], inside, p.q->rank, shape);
+        of_type(v, op, "a body's result", body->outputs.at[0], inside, p.q->rank, shape);
         if (body->outputs.n > 1) of_type(v, op, "which keys count", body->outputs.at[1], DTYPE_bool, p.q->rank, shape);
         verify_captures(v, op, body, 1 + b, first);
         verify_body(v, op, body);

@@ -22,9 +22,17 @@ static Value *beside(Graph *g, Value *a, const Value *like)
     return b_broadcast_to(g, b_expand_dims(g, a, a->rank), like->rank, like->shape);
 }
 
+/* A product of short numbers that nothing rounds. */
+static Value *dot_inside(Graph *g, const AttentionParts *p, Value *a, Value *b, bool trans_a, bool trans_b)
+{
+    Value *v = b_dot(g, a, b, trans_a, trans_b);
+    v->dtype = attention_type(p->q);
+    return v;
+}
+
 static Value *raw_scores(Graph *g, const AttentionParts *p)
 {
-    Value *scores = b_dot(g, rows_of(g, p->q, p->k), p->k, false, true);
+    Value *scores = dot_inside(g, p, rows_of(g, p->q, p->k), p->k, false, true);
     return b_reshape(g, scores, p->q->rank, attention_scores(g, p->q, p->k));
 }
 
@@ -46,7 +54,7 @@ static void forward(Graph *g, const Op *op, Value **by)
     Value *scale = b_unary(g, OP_reciprocal, b_reduce(g, OP_reduce_sum, e, &last, 1));
     if (op->body[0]->outputs.n > 1)
         scale = b_select(g, b_reduce(g, OP_reduce_max, results[1], &last, 1), scale, b_like(g, scale, 0));
-    Value *y = b_dot(g, rows_of(g, b_mul(g, e, beside(g, scale, e)), p.k), p.v, false, false);
+    Value *y = b_dot(g, rows_of(g, b_cast(g, b_mul(g, e, beside(g, scale, e)), p.v->dtype), p.k), p.v, false, false);
     by[0] = b_reshape(g, y, op->out[0]->rank, op->out[0]->shape);
     by[1] = top;
     by[2] = scale;
@@ -58,12 +66,12 @@ static void backward(Graph *g, const Op *op, Value **by)
     Value *raw = raw_scores(g, &p), *dy = rows_of(g, op->in[0], p.k);
     Value *scores = apply(g, op->body[0], &raw, 1, op, ATTENTION_GRADIENT_CAPTURES)[0];
     Value *e = b_unary(g, OP_exp, b_sub(g, scores, beside(g, p.top, scores))), *probabilities = b_mul(g, e, beside(g, p.scale, e));
-    Value *dp = b_reshape(g, b_dot(g, dy, p.v, false, true), raw->rank, raw->shape);
+    Value *dp = b_reshape(g, dot_inside(g, &p, dy, p.v, false, true), raw->rank, raw->shape);
     Value *both[] = {raw, b_mul(g, probabilities, b_sub(g, dp, beside(g, p.delta, dp)))};
-    Value *ds = rows_of(g, apply(g, op->body[1], both, 2, op, ATTENTION_GRADIENT_CAPTURES)[0], p.k);
+    Value *ds = rows_of(g, b_cast(g, apply(g, op->body[1], both, 2, op, ATTENTION_GRADIENT_CAPTURES)[0], p.q->dtype), p.k);
     by[0] = b_reshape(g, b_dot(g, ds, p.k, false, false), p.q->rank, p.q->shape);
     by[1] = b_dot(g, ds, rows_of(g, p.q, p.k), true, false);
-    by[2] = b_dot(g, rows_of(g, probabilities, p.k), dy, true, false);
+    by[2] = b_dot(g, rows_of(g, b_cast(g, probabilities, p.q->dtype), p.k), dy, true, false);
 }
 
 static bool decompose(Graph *g, Op *op, Value **by, void *context)

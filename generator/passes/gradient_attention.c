@@ -44,7 +44,8 @@ void gradient_attention(Backward *b, Op *op)
     if (backward_of(b, op->out[1]) || backward_of(b, op->out[2])) bug("a gradient of the statistics of attention");
     AttentionParts p = attention_parts(op);
     const int64_t last = y->rank - 1;
-    p.delta = b_reduce(g, OP_reduce_sum, b_mul(g, dy, y), &last, 1);
+    const Dtype inside = attention_type(p.q);
+    p.delta = b_reduce(g, OP_reduce_sum, b_mul(g, b_cast(g, dy, inside), b_cast(g, y, inside)), &last, 1);
     Op *back = b_attention_gradient(g, scores_of(op->body[0]), derivative_of(op->body[0], g), dy, &p, op->in + ATTENTION_CAPTURES,
                                     op->n_in - ATTENTION_CAPTURES);
     for (int i = 0; i < 3; i++) backward_add(b, op->in[i], back->out[i]);

@@ -6,6 +6,7 @@
  *                                       %6 = dot %4, %5
  *                                       %3 = cast %6   f32
  *
+ * Attention takes and gives short numbers too; its scores, which never stand in memory, are floats.
  * Casts move before reshapes, transposes, slices and broadcasts, where they meet the cast of a product's result and both vanish; the
  * rest becomes part of neighbouring kernels.  A weight is cast once a step; one that a loop multiplies by is cast before the loop.
  * All else stays as it is: norms, softmax, losses, reductions, sums of gradients, weights and the optimizer's states are floats.
@@ -70,9 +71,26 @@ static bool wants_short(const Shorten *s, const Op *op)
     return has_trained(s, op->in[0]) || has_trained(s, op->in[1]);
 }
 
+/* Queries, keys and values; what is done to scores is done to floats. */
+static bool shorten_attention(Graph *g, Op *op, Value **by, const Shorten *s)
+{
+    Value **in = NEW_ARRAY(g->arena, Value *, op->n_in);
+    bool any = false;
+    for (int i = 0; i < ATTENTION_CAPTURES; i++) {
+        any |= has_trained(s, op->in[i]);
+        if (op->in[i]->dtype != DTYPE_f32) return false;
+    }
+    if (!any) return false;
+    for (int i = 0; i < op->n_in; i++) in[i] = i < ATTENTION_CAPTURES ? shortened(g, op->in[i], s->type) : op->in[i];
+    Op *copy = b_attention(g, op->body[0], in[0], in[1], in[2], in + ATTENTION_CAPTURES, op->n_in - ATTENTION_CAPTURES);
+    for (int i = 0; i < op->n_out; i++) by[i] = b_cast(g, copy->out[i], DTYPE_f32);
+    return true;
+}
+
 static bool shorten_product(Graph *g, Op *op, Value **by, void *context)
 {
     const Shorten *s = context;
+    if (op->kind == OP_attention) return shorten_attention(g, op, by, s);
     if (!wants_short(s, op)) return false;
     Value *in[] = {shortened(g, op->in[0], s->type), shortened(g, op->in[1], s->type)};
     Op *copy = graph_op(g, op->kind, in, 2, 1);

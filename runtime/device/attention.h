@@ -12,6 +12,7 @@
  * Lanes are what vectors run along, so maxima, sums and exponentials need no shuffles, and keys and values are read where they
  * lie, whatever the distance of their rows.  The gradient does the same twice: with queries in the lanes for dq, with keys in the
  * lanes for dk and dv; nothing is added from two places, so the order of sums is fixed.
+ * Memory may hold 16-bit floats where a tile's numbers are floats.
  * On the processor a block belongs to one thread; on CUDA to a block of threads, a multiple of 32, and lies in shared memory.
  * After Milakov and Gimelshein (arXiv 1805.02867) and Dao et al. (arXiv 2205.14135). */
 #ifndef DEVICE_ATTENTION_H
@@ -51,8 +52,8 @@ ON_DEVICE double exponential(double x)
 }
 
 /* x[m][lane] (+)= sum over k < depth of a[m * a_row + k * a_depth] * b[k][lane] */
-template <bool ADD, class T, int OWN>
-static ON_DEVICE void block_product(T (*x)[OWN], const T *a, int64_t a_row, int64_t a_depth, const T (*b)[OWN], int64_t depth,
+template <bool ADD, class T, class A, int OWN>
+static ON_DEVICE void block_product(T (*x)[OWN], const A *a, int64_t a_row, int64_t a_depth, const T (*b)[OWN], int64_t depth,
                                     int rows)
 {
 #ifdef __CUDACC__
@@ -74,10 +75,10 @@ static ON_DEVICE void block_product(T (*x)[OWN], const T *a, int64_t a_row, int6
 }
 
 /* Rows of memory into lanes; lanes from count on are 0. */
-template <class T, int N, int OWN> static ON_DEVICE void into_lanes(T (*to)[OWN], const T *from, int64_t row, int64_t count)
+template <class T, int N, class S, int OWN> static ON_DEVICE void into_lanes(T (*to)[OWN], const S *from, int64_t row, int64_t count)
 {
 #ifdef __CUDACC__
-    for (int i = (int)threadIdx.x; i < N * OWN; i += (int)blockDim.x) to[i % N][i / N] = i / N < count ? from[i / N * row + i % N] : T(0);
+    for (int i = (int)threadIdx.x; i < N * OWN; i += (int)blockDim.x) to[i % N][i / N] = i / N < count ? T(from[i / N * row + i % N]) : T(0);
 #else
     if (count < OWN) memset(to, 0, sizeof(T) * N * OWN);
     for (int c = 0; c < N; c++)
@@ -85,16 +86,38 @@ template <class T, int N, int OWN> static ON_DEVICE void into_lanes(T (*to)[OWN]
 #endif
 }
 /* And back, adjacent rows; each lane times its factor. */
-template <class T, int N, int OWN> static ON_DEVICE void from_lanes(T *to, const T (*from)[OWN], int64_t count, const T *factor)
+template <class T, int N, class S, int OWN> static ON_DEVICE void from_lanes(S *to, const T (*from)[OWN], int64_t count, const T *factor)
 {
 #ifdef __CUDACC__
     for (int64_t i = threadIdx.x; i < N * count; i += blockDim.x)
-        to[i] = factor ? from[i % N][i / N] * factor[i / N] : from[i % N][i / N];
+        to[i] = S(factor ? from[i % N][i / N] * factor[i / N] : from[i % N][i / N]);
 #else
     for (int64_t i = 0; i < count; i++)
-        for (int c = 0; c < N; c++) to[i * N + c] = factor ? from[c][i] * factor[i] : from[c][i];
+        for (int c = 0; c < N; c++) to[i * N + c] = S(factor ? from[c][i] * factor[i] : from[c][i]);
 #endif
 }
+
+/* Rows of N numbers that a product reads element by element: on the processor 16-bit floats are made floats first, all at once. */
+template <class T, class S, int ROWS, int N> struct OtherRows {
+#ifndef __CUDACC__
+    alignas(64) T floats[ROWS][N];
+    const T *at;
+    int64_t row;
+    INLINED OtherRows(const S *from, int64_t from_row, int64_t n) : at(&floats[0][0]), row(N)
+    {
+        for (int64_t i = 0; i < n; i++) FOR_LANE (c, N) floats[i][c] = T(from[i * from_row + c]);
+    }
+#else
+    const S *at;
+    int64_t row;
+    __device__ OtherRows(const S *from, int64_t from_row, int64_t) : at(from), row(from_row) {}
+#endif
+};
+template <class T, int ROWS, int N> struct OtherRows<T, T, ROWS, N> {
+    const T *at;
+    int64_t row;
+    ON_DEVICE OtherRows(const T *from, int64_t from_row, int64_t) : at(from), row(from_row) {}
+};
 
 /* Whether each of these rows has met a score that no masked one comes near: exp(masked - top) is then 0. */
 template <class T> static ON_DEVICE bool above_masked(const T *top, int64_t count)
@@ -110,9 +133,9 @@ template <class T, int D, int E, bool EMPTY> struct AttentionForward {
     alignas(64) T q[D][OWN], s[OTHER][OWN], y[E][OWN], top[OWN], sum[OWN], factor[OWN];
     bool any[OWN];
 
-    ON_DEVICE void begin(const T *from, int64_t row, int64_t count)
+    template <class S> ON_DEVICE void begin(const S *from, int64_t row, int64_t count)
     {
-        into_lanes<T, D, OWN>(q, from, row, count);
+        into_lanes<T, D>(q, from, row, count);
         FOR_LANE (i, OWN) {
             top[i] = -INFINITY;
             sum[i] = 0;
@@ -121,17 +144,19 @@ template <class T, int D, int E, bool EMPTY> struct AttentionForward {
         FOR_OTHER (e, 0, E - 1) FOR_OWN (i, 0, OWN - 1) y[e][i] = 0;
         __syncthreads();
     }
-    ON_DEVICE void multiply(const T *k, int64_t row, int64_t n)
+    template <class S> ON_DEVICE void multiply(const S *k, int64_t row, int64_t n)
     {
-        block_product<false>(s, k, row, 1, q, D, (int)n);
+        const OtherRows<T, S, OTHER, D> keys(k, row, n);
+        block_product<false>(s, keys.at, keys.row, 1, q, D, (int)n);
         __syncthreads();
     }
     ON_DEVICE void allow(int64_t lane, bool counts)
     {
         if (counts) any[lane] = true;
     }
-    ON_DEVICE void add(const T *v, int64_t row, int64_t n)
+    template <class S> ON_DEVICE void add(const S *v, int64_t row, int64_t n)
     {
+        const OtherRows<T, S, OTHER, E> values(v, row, n);
         __syncthreads();
         FOR_LANE (i, OWN) factor[i] = top[i];
         for (int64_t j = 0; j < n; j++) FOR_LANE (i, OWN) top[i] = s[j][i] > top[i] ? s[j][i] : top[i];
@@ -141,14 +166,14 @@ template <class T, int D, int E, bool EMPTY> struct AttentionForward {
         FOR_OTHER (e, 0, E - 1) FOR_OWN (i, 0, OWN - 1) y[e][i] *= factor[i];
         __syncthreads();
         for (int64_t j = 0; j < n; j++) FOR_LANE (i, OWN) sum[i] += s[j][i]; /* a thread has the same lanes all along */
-        block_product<true>(y, v, 1, row, s, n, E);
+        block_product<true>(y, values.at, 1, values.row, s, n, E);
         __syncthreads();
     }
     ON_DEVICE bool found(int64_t count) const
     {
         return above_masked(top, count);
     }
-    ON_DEVICE void finish(T *to, T *to_top, T *to_scale, int64_t count, int64_t keys)
+    template <class S> ON_DEVICE void finish(S *to, T *to_top, T *to_scale, int64_t count, int64_t keys)
     {
         FOR_LANE (i, OWN) factor[i] = any[i] ? 1 / sum[i] : T(0);
         FOR_LANE (i, (int)count) {
@@ -157,7 +182,7 @@ template <class T, int D, int E, bool EMPTY> struct AttentionForward {
             if (keys == 0) factor[i] = 0;
         }
         __syncthreads();
-        from_lanes<T, E, OWN>(to, y, count, factor);
+        from_lanes<T, E>(to, y, count, factor);
         __syncthreads();
     }
 };
@@ -168,33 +193,39 @@ template <class T, int D, int E, bool BOTH> struct AttentionGradient {
     static constexpr int OWN = attention_lanes((D > E ? D : E) * sizeof(T)), OTHER = OWN;
     alignas(64) T a[D][OWN], b[E][OWN], da[D][OWN], db[BOTH ? E : 1][OWN], s[OTHER][OWN], g[OTHER][OWN];
 
-    ON_DEVICE void begin(const T *own_a, int64_t a_row, const T *own_b, int64_t b_row, int64_t count)
+    template <class S> ON_DEVICE void begin(const S *own_a, int64_t a_row, const S *own_b, int64_t b_row, int64_t count)
     {
-        into_lanes<T, D, OWN>(a, own_a, a_row, count);
-        into_lanes<T, E, OWN>(b, own_b, b_row, count);
+        into_lanes<T, D>(a, own_a, a_row, count);
+        into_lanes<T, E>(b, own_b, b_row, count);
         FOR_OTHER (c, 0, D - 1) FOR_OWN (i, 0, OWN - 1) da[c][i] = 0;
         FOR_OTHER (c, 0, (BOTH ? E : 1) - 1) FOR_OWN (i, 0, OWN - 1) db[c][i] = 0;
         __syncthreads();
     }
     /* s: scores; g: what each probability's gradient is */
-    ON_DEVICE void multiply(const T *other_a, int64_t a_row, const T *other_b, int64_t b_row, int64_t n)
+    template <class S> ON_DEVICE void multiply(const S *other_a, int64_t a_row, const S *other_b, int64_t b_row, int64_t n)
     {
-        block_product<false>(s, other_a, a_row, 1, a, D, (int)n);
-        block_product<false>(g, other_b, b_row, 1, b, E, (int)n);
+        const OtherRows<T, S, OTHER, D> of_a(other_a, a_row, n);
+        const OtherRows<T, S, OTHER, E> of_b(other_b, b_row, n);
+        block_product<false>(s, of_a.at, of_a.row, 1, a, D, (int)n);
+        block_product<false>(g, of_b.at, of_b.row, 1, b, E, (int)n);
         __syncthreads();
     }
     /* s: probabilities; g: gradients of scores */
-    ON_DEVICE void add(const T *other_a, int64_t a_row, const T *other_b, int64_t b_row, int64_t n)
+    template <class S> ON_DEVICE void add(const S *other_a, int64_t a_row, const S *other_b, int64_t b_row, int64_t n)
     {
+        const OtherRows<T, S, OTHER, D> of_a(other_a, a_row, n);
         __syncthreads();
-        block_product<true>(da, other_a, 1, a_row, g, n, D);
-        if constexpr (BOTH) block_product<true>(db, other_b, 1, b_row, s, n, E);
+        block_product<true>(da, of_a.at, 1, of_a.row, g, n, D);
+        if constexpr (BOTH) {
+            const OtherRows<T, S, OTHER, E> of_b(other_b, b_row, n);
+            block_product<true>(db, of_b.at, 1, of_b.row, s, n, E);
+        }
         __syncthreads();
     }
-    ON_DEVICE void finish(T *to_a, T *to_b, int64_t count)
+    template <class S> ON_DEVICE void finish(S *to_a, std::common_type_t<S> *to_b, int64_t count)
     {
-        from_lanes<T, D, OWN>(to_a, da, count, (const T *)NULL);
-        if constexpr (BOTH) from_lanes<T, E, OWN>(to_b, db, count, (const T *)NULL);
+        from_lanes<T, D>(to_a, da, count, (const T *)NULL);
+        if constexpr (BOTH) from_lanes<T, E>(to_b, db, count, (const T *)NULL);
         __syncthreads();
     }
 };

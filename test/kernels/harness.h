@@ -54,11 +54,11 @@ template <class T> static double number_of(T x)
 {
     return (double)x;
 }
-static double number_of(half x)
+[[maybe_unused]] static double number_of(half x)
 {
     return (float)x;
 }
-static double number_of(bfloat16 x)
+[[maybe_unused]] static double number_of(bfloat16 x)
 {
     return (float)x;
 }

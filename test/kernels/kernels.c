@@ -9,6 +9,7 @@
  *     # tolerance 1e-4              relative to the largest element (default 2e-5)
  *     # train yes                    the graph's first output is a loss: attention is recognised, and gradients of weights, and of
  *                                   what else is called so, become outputs; the interpreter has them of the graph as it stands
+ *     # precision bf16              of a case that trains: products and attention are short; the interpreter's are not
  * Every case runs fused and unfused. */
 #include "emit/emit.h"
 #include "ir/build.h"
@@ -85,6 +86,7 @@ static Array fill_input(Case *c, const Value *v)
 static void add_gradients(Graph *g)
 {
     Value **gradients = pass_gradient(g);
+    pass_short_gradients(g, gradients);
     const int n = g->outputs.n;
     const char **names = NEW_ARRAY(g->arena, const char *, n + g->inputs.n + 1);
     for (int i = 0; i < n; i++) names[i] = g->output_names[i];
@@ -114,6 +116,8 @@ static Graph *trained(Case *c, bool fused)
     int found = 0;
     for (int o = 0; o < c->g->ops.n; o++) found += c->g->ops.at[o]->kind == OP_attention;
     if (!found) error_exit("%s: no attention was recognised", c->name);
+    const char *at = c->text, *precision = setting(c, "precision", &at);
+    if (precision) pass_short_products(c->g, &(Options){.precision = precision});
     add_gradients(c->g);
     pass_decompose(c->g);
     if (!fused) pass_decompose_attention(c->g);

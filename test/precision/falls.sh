@@ -6,7 +6,7 @@ trains() { # NAME, batches
     shift
     build precision_bf16_$name models/$name.onnx --precision bf16
     python3 test/models/batches.py "$built.batches.safetensors" "$@" || exit 1
-    "$built/trainer" --batch-file "$built.batches.safetensors" --steps 60 --lr 3e-3 --progress never --log "$built.log" >"$built.told" 2>&1 ||
+    "$built/trainer" --batch-file "$built.batches.safetensors" --steps 60 --lr 6e-3 --progress never --log "$built.log" >"$built.told" 2>&1 ||
         { echo "FAILED: $name: $(cat "$built.told")"; failures=1; return; }
     grep -q 'bfloat16' "$built/model.cu" || { echo "FAILED: $name: nothing is short"; failures=1; }
     python3 test/models/falls.py "$built.log" 60 2 || failures=1
