@@ -166,7 +166,14 @@ const char *model_h(const Project *project, const Layout *l, Program *const *pro
         buf_printf(&out, "int %s_step(Step *s);\n", programs[i]->name);
         if (programs[i]->points.n) buf_printf(&out, "void %s_replay(Step *s, int unit);\n", programs[i]->name);
     }
-    buf_put(&out, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
+    buf_put(&out, "#ifdef __cplusplus\n}\n\n"
+                  "/* The dims of a step: what its batch has, or constants in a variant that is made for some dims alone. */\n"
+                  "#ifdef VARIANT_DIMS\n"
+                  "static constexpr Dims variant_dims = {VARIANT_DIMS};\n"
+                  "static inline const Dims *dims_of(const Step *)\n{\n    return &variant_dims;\n}\n"
+                  "#else\n"
+                  "static inline const Dims *dims_of(const Step *s)\n{\n    return (const Dims *)s->dims;\n}\n"
+                  "#endif\n#endif\n#endif\n");
     return buf_text(&out);
 }
 

@@ -403,7 +403,7 @@ static void declare_dims(Buf *out, const Writer *w, const Map *used)
         Buf *list = symbol_facts(l->symbols, l->dims.at[i].symbol).late ? &late : &plain;
         buf_printf(list, "%s%s = d->%s", list->length ? ", " : "", c, c);
     }
-    if (plain.length || late.length || blocks) buf_put(out, "    const Dims *const d = (const Dims *)s->dims;\n");
+    if (plain.length || late.length || blocks) buf_put(out, "    const Dims *const d = dims_of(s);\n");
     if (late.length && map_has(used, "late")) buf_put(out, "    Dims *const late = (Dims *)s->late;\n");
     if (plain.length) buf_printf(out, "    const int64_t %s;\n", buf_text(&plain));
     if (late.length) buf_printf(out, "    int64_t %s; /* at most; known once their kernels have run */\n", buf_text(&late));

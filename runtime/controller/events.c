@@ -38,6 +38,20 @@ void event_nan(FILE *to, int64_t step, int unit, const char *node, const char *k
     fputs("}\n", to);
 }
 
+void event_variant(FILE *to, const Model *m, int64_t step, const VariantEvent *event)
+{
+    fputs("{\"event\":", to);
+    json_string(to, event->event);
+    fprintf(to, ",\"step\":%lld", (long long)step);
+    member(to, "variant", event->name);
+    fputs(",\"dims\":", to);
+    json_dims(to, m, event->dims);
+    member(to, "detail", event->detail);
+    fputs(",\"milliseconds\":", to);
+    json_real(to, event->milliseconds);
+    fputs("}\n", to);
+}
+
 void tally_add(Tally *tally, const char *event, const char *about)
 {
     int i = 0;

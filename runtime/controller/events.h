@@ -3,6 +3,7 @@
 #define EVENTS_H
 #include <stdio.h>
 #include "guards.h"
+#include "variants.h"
 
 /* How often each event happened, by what it was about: "set_aside" by the guard's name.  What has no row any more is counted last,
  * without a name. */
@@ -24,6 +25,8 @@ void event_guard(FILE *to, const Model *m, const char *event, int64_t step, cons
                  double milliseconds);
 /* The unit of a step whose result was the first to hold a NaN: its node, last kernel, and what held it. */
 void event_nan(FILE *to, int64_t step, int unit, const char *node, const char *kernel, const char *tensor);
+/* A variant: "variant_compiling", "variant_swapped", "variant_dropped". */
+void event_variant(FILE *to, const Model *m, int64_t step, const VariantEvent *event);
 /* The last line of a run that had events: of its batches, how many trained, and every event with its number. */
 void event_summary(FILE *to, int64_t batches, int64_t trained, const Tally *tally);
 /* "overflow": gradients were not finite, the step's update was skipped; "scaled_up".  The next step's loss scale is another. */

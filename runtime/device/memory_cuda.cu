@@ -119,6 +119,11 @@ void device_close(Device *device)
     free(device);
 }
 
+const char *device_kind(void)
+{
+    return "cuda";
+}
+
 const char *device_name(const Device *device)
 {
     return device->name;

@@ -44,6 +44,11 @@ void device_close(Device *device)
     free(device);
 }
 
+const char *device_kind(void)
+{
+    return "host";
+}
+
 const char *device_name(const Device *device)
 {
     return device->name;

@@ -110,6 +110,19 @@ int log_nan(Log *log, const Session *session, int64_t step, Fault *fault)
     return finish_line(log, fault);
 }
 
+int log_variants(Log *log, const Session *session, int64_t step, Fault *fault)
+{
+    VariantEvent event;
+    int status = 0;
+    while (!status && session->variants && variants_event(session->variants, &event)) {
+        tally_add(&log->tally, event.event, event.name);
+        if (!log->out) continue;
+        event_variant(log->out, session->model, step, &event);
+        status = finish_line(log, fault);
+    }
+    return status;
+}
+
 int log_summary(Log *log, int64_t batches, int64_t trained, Fault *fault)
 {
     if (!log->out || !log->tally.n) return 0;

@@ -15,6 +15,8 @@
 static const double FIRST_LOSS_SCALE = 65536;
 enum { STEPS_TO_SCALE_UP = 2000 };
 
+static const int64_t PROVE_MOST = 256 << 20; /* bytes of state: a proof keeps two copies of it in host memory */
+
 int device_fault(int error, const char *doing, Fault *fault)
 {
     if (!error) return 0;
@@ -65,6 +67,11 @@ int session_open(Session **session, const Model *m, const SessionOptions *option
         s->state_bytes = state_bytes(m, options->training);
         status = device_fault(device_open(&s->device, options->memory_limit), "opening the device", fault);
     }
+    if (!status && options->variants && m->train && s->state_bytes <= PROVE_MOST) {
+        const VariantOptions wanted = {.folder = options->variants, .device = device_kind(), .eager = options->variants_eager};
+        s->variants = variants_create(m, &wanted);
+        if (!s->variants) status = fault_memory(fault);
+    }
     if (!status && options->trace_nan && m->train) {
         s->trace = trace_create(m, m->train, s->device);
         if (!s->trace) status = fault_memory(fault);
@@ -86,6 +93,8 @@ void session_close(Session *session)
     device_close(session->device);
     planner_destroy(session->planner);
     trace_destroy(session->trace);
+    variants_destroy(session->variants);
+    free(session->state_copies);
     free(session->weights);
     free(session->states);
     free(session->hypers);
@@ -372,28 +381,73 @@ static void step_broke(Session *s, const Step *step, int error, StepResult *resu
         if (!strcmp(m->guards[i].name, step->broken)) breach_of_guard(&result->breach, m, &m->guards[i], s->late, &arrival);
 }
 
-static int run_program(Session *s, const Program *program, int64_t number, StepResult *result, Fault *fault)
+/* Runs a step; 0 or its error. */
+static int launch_step(Session *s, const Program *program, int64_t number, Step *step, double *seconds)
 {
+    const double start = now();
     memcpy(s->late, s->dims, (size_t)s->model->n_dims * sizeof *s->dims);
     set_derived_hypers(s);
-    Step step = {.dims = s->dims, .late = s->late, .arena = s->arena, .at = s->at, .weights = s->weights, .states = s->states};
-    step.hypers = s->hypers;
-    step.seed = s->options.seed;
-    step.number = number;
-    step.stream = device_stream(s->device);
-    step.blas = device_blas(s->device);
-    step.tf32 = !strcmp(s->model->precision, "tf32");
-    step.device = s->device;
-    step.gradients = s->gradients;
-    step.recompute = s->plan->recompute;
-    step.copies = s->plan->host_bytes ? s->copies : NULL;
-    step.program = program;
+    *step = (Step){.dims = s->dims, .late = s->late, .arena = s->arena, .at = s->at, .weights = s->weights, .states = s->states};
+    step->hypers = s->hypers;
+    step->seed = s->options.seed;
+    step->number = number;
+    step->stream = device_stream(s->device);
+    step->blas = device_blas(s->device);
+    step->tf32 = !strcmp(s->model->precision, "tf32");
+    step->device = s->device;
+    step->gradients = s->gradients;
+    step->recompute = s->plan->recompute;
+    step->copies = s->plan->host_bytes ? s->copies : NULL;
+    step->program = program;
     const bool traced = s->trace && program == s->model->train;
-    if (traced) trace_begin(s->trace, &step);
-    int error = program->run(&step), finished = device_finish(s->device);
-    if (traced) trace_end(s->trace, &step);
-    result->nan = traced && s->trace->unit >= 0;
-    if (!error) error = step.error ? step.error : finished;
+    if (traced) trace_begin(s->trace, step);
+    int error = program->run(step), finished = device_finish(s->device);
+    if (traced) trace_end(s->trace, step);
+    *seconds = now() - start;
+    return error ? error : step->error ? step->error : finished;
+}
+
+/* Both programs from the same state, in turn first; what the generic one made stands.  *error: of its step. */
+static int prove(Session *s, const Program *generic, const Program *candidate, const Batch *batch, Step *step, int *error, Fault *fault)
+{
+    const bool generic_first = s->proofs++ % 2;
+    const size_t bytes = (size_t)s->state_bytes;
+    if (!s->state_copies) s->state_copies = malloc(2 * bytes + 1);
+    if (!s->state_copies) return fault_memory(fault);
+    char *before = s->state_copies, *first = s->state_copies + bytes;
+    double seconds[2];
+    Step steps[2];
+    int errors[2], failed = device_download(s->device, before, s->state, bytes);
+    errors[0] = launch_step(s, generic_first ? generic : candidate, batch->number, &steps[0], &seconds[0]);
+    if (!failed) failed = device_download(s->device, first, s->state, bytes);
+    if (!failed) failed = device_upload(s->device, s->state, before, bytes);
+    int status = device_fault(failed, "copying weights to prove a variant", fault);
+    if (!status) status = place_buffers(s, generic, fault);
+    if (!status) status = upload(s, generic, batch, fault);
+    if (status) return status;
+    errors[1] = launch_step(s, generic_first ? candidate : generic, batch->number, &steps[1], &seconds[1]);
+    failed = device_download(s->device, before, s->state, bytes);
+    if (!failed && generic_first) failed = device_upload(s->device, s->state, first, bytes);
+    const bool same = errors[0] == errors[1] && !memcmp(&steps[0].loss, &steps[1].loss, sizeof(double)) && !memcmp(before, first, bytes);
+    variants_proven(s->variants, s->dims, same, seconds[!generic_first], seconds[generic_first]);
+    *step = steps[!generic_first];
+    *error = errors[!generic_first];
+    return device_fault(failed, "copying weights to prove a variant", fault);
+}
+
+static int run_program(Session *s, const Program *program, const Batch *batch, StepResult *result, Fault *fault)
+{
+    const bool varies = s->variants && program == s->model->train && !s->gradients && !s->trace;
+    const Program *candidate = NULL, *chosen = varies ? variants_program(s->variants, s->dims, program, &candidate) : program;
+    double seconds;
+    int error, status = 0;
+    Step step;
+    if (candidate)
+        status = prove(s, program, candidate, batch, &step, &error, fault);
+    else
+        error = launch_step(s, chosen, batch->number, &step, &seconds);
+    if (status) return status;
+    result->nan = s->trace && program == s->model->train && s->trace->unit >= 0;
     if (error == STEP_NOT_FINITE || error == STEP_BROKEN) {
         step_broke(s, &step, error, result);
         return 0;
@@ -441,7 +495,7 @@ int session_run(Session *session, const Program *program, const Batch *batch, St
             if (result->peak_bytes > s->peak_bytes) s->peak_bytes = result->peak_bytes;
             status = upload(s, program, batch, fault);
         }
-        if (!status) status = run_program(s, program, batch->number, result, fault);
+        if (!status) status = run_program(s, program, batch, result, fault);
         const bool trained = !status && !result->broke && program == s->model->train;
         if (trained && s->loss_scale) after_scaled_step(s, result);
         if (trained && !result->overflowed) s->updates++;

@@ -13,6 +13,7 @@
 #include "../controller/guards.h"
 #include "../controller/planner.h"
 #include "../controller/trace.h"
+#include "../controller/variants.h"
 #include "../device/memory.h"
 #include "fault.h"
 #include "tensors.h"
@@ -25,6 +26,8 @@ typedef struct {
     bool recompute_off;   /* never give up a buffer */
     Rates rates;          /* what the machine does in a second; copied 0: nothing is copied to the host and back */
     bool plan_again;      /* a broken range guard only asks for a plan at the new dims */
+    const char *variants; /* folder of the program, where variants of its step are made; NULL: none */
+    bool variants_eager;  /* see variants.h */
     bool trace_nan;       /* look for the first unit of a training step that makes a NaN */
 } SessionOptions;
 
@@ -54,6 +57,9 @@ typedef struct Session {
     int64_t steps_at_scale; /* since it was last changed */
     void **gradients; /* host memory for each weight, or NULL: not wanted */
     Trace *trace;     /* NULL: not wanted */
+    Variants *variants;         /* NULL: not wanted */
+    char *state_copies;         /* two, while a variant is proven; NULL */
+    int proofs;
 } Session;
 
 typedef struct {

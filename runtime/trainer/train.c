@@ -89,6 +89,8 @@ static int open_session(Training *t)
                              .training = true,
                              .recompute_off = o->recompute == 1,
                              .plan_again = o->on_anomaly == ANOMALY_HEAL,
+                             .variants = o->variants == 1 || o->trace_nan ? NULL : t->folder,
+                             .variants_eager = o->variants == 2,
                              .trace_nan = o->trace_nan};
     int status = may_offload(o) ? calibration_find(o, t->folder, o->memory_limit > 0, &wanted.rates, t->fault) : 0;
     if (!status) status = session_open(&t->session, t->model, &wanted, t->fault);
@@ -211,6 +213,11 @@ static int trained(Training *t, const StepResult *result)
     if (result->planned_again)
         status = log_guard(&t->log, t->session, "planned_again", t->place.step, &result->range, result->seconds, t->fault);
     if (!status) status = log_step(&t->log, t->session, t->place.step, result, t->fault);
+    if (!status && t->session->variants) {
+        const double each = (t->progress.seconds + result->seconds) / (double)(t->progress.steps + 1);
+        variants_spent(t->session->variants, t->session->dims, result->seconds, each * (double)(t->place.total - t->place.step));
+        status = log_variants(&t->log, t->session, t->place.step, t->fault);
+    }
     if (!status && result->overflowed) status = update_skipped(t, result);
     if (!status && result->scaled_up) status = log_scale(&t->log, t->session, "scaled_up", t->place.step, result, t->fault);
     if (!status && t->gradients_due && !result->overflowed) {
