@@ -1,0 +1,397 @@
+/* Makes, proves and keeps variants.  Needs: make and a compiler, in PATH; without them everything stays generic, and that is said once.
+ * Breaks: nothing. */
+#define _POSIX_C_SOURCE 200809L
+#include "variants.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "../trainer/fault.h"
+
+static const double HOT_SECONDS = 60, /* dims that have taken so long in steps, and will take twice that again, are worth a compiler's time */
+    FASTER = 0.98;                    /* of the generic program's time: less is noise */
+static const int COMPILE_SECONDS = 300;
+
+typedef enum { COUNTED, COMPILING, PROVING, SWAPPED, DROPPED } Stage;
+typedef struct {
+    int64_t *dims;
+    Stage stage;
+    double seconds; /* in steps at these dims */
+    char name[17], detail[200];
+    void *library;
+    Program program;
+    int rounds;
+    double generic[VARIANT_ROUNDS], candidate[VARIANT_ROUNDS];
+    double compile_ms;
+} Variant;
+typedef struct {
+    const char *event;
+    int variant;
+} Happened;
+
+/* What the compiler's thread is told, and what it tells. */
+typedef struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    bool wanted, done, quit;
+    int variant;
+    char *arguments[10], texts[4][4400];
+    int limit; /* seconds */
+    char outcome[200]; /* "": it is there */
+    double milliseconds;
+} Job;
+
+struct Variants {
+    const Model *model;
+    VariantOptions options;
+    uint64_t source; /* hash of model.cu and its device; 0: it is not there */
+    Variant variant[VARIANTS_MOST];
+    int n;
+    bool wrong, stopped; /* wrong: a test wants variants of other dims than they say; stopped: there is no compiler */
+    int limit;
+    Happened happened[4 * VARIANTS_MOST];
+    int n_happened, n_told;
+    Job job;
+    pthread_t thread;
+    bool running, busy;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- the compiler's thread ---- */
+
+/* Waits for the process until the deadline, then ends it and what it started. */
+static int wait_until(Job *job, pid_t child, double deadline, bool *late)
+{
+    const struct timespec pause = {0, 20000000};
+    int status = 0;
+    *late = false;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        pthread_mutex_lock(&job->mutex);
+        bool quit = job->quit;
+        pthread_mutex_unlock(&job->mutex);
+        if (quit || now() > deadline) {
+            *late = true;
+            kill(-child, SIGKILL);
+            waitpid(child, &status, 0);
+            return status;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return status;
+}
+
+/* In a process group of its own, its output thrown away: it may be ended with all it started. */
+static int spawn(char **arguments, pid_t *child)
+{
+    extern char **environ;
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    if (posix_spawn_file_actions_init(&files)) return ENOMEM;
+    if (posix_spawnattr_init(&attributes)) {
+        posix_spawn_file_actions_destroy(&files);
+        return ENOMEM;
+    }
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    int error = posix_spawnp(child, arguments[0], &files, &attributes, arguments, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+static void compile(Job *job, char *outcome, size_t size)
+{
+    pid_t child;
+    bool late;
+    int error = spawn(job->arguments, &child);
+    outcome[0] = 0;
+    if (error) {
+        snprintf(outcome, size, "%s cannot be started: %s", job->arguments[0], strerror(error));
+        return;
+    }
+    int status = wait_until(job, child, now() + job->limit, &late);
+    if (late)
+        snprintf(outcome, size, "the compiler took more than %d s", job->limit);
+    else if (WIFSIGNALED(status))
+        snprintf(outcome, size, "the compiler was ended by signal %d", WTERMSIG(status));
+    else if (WEXITSTATUS(status) == 127 || WEXITSTATUS(status) == 126)
+        snprintf(outcome, size, "make is not here");
+    else if (WEXITSTATUS(status))
+        snprintf(outcome, size, "make ended with status %d", WEXITSTATUS(status));
+}
+
+static void *serve(void *of)
+{
+    Job *job = of;
+    char outcome[200];
+    pthread_mutex_lock(&job->mutex);
+    while (!job->quit) {
+        if (!job->wanted || job->done) {
+            pthread_cond_wait(&job->wake, &job->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&job->mutex);
+        double start = now();
+        compile(job, outcome, sizeof outcome);
+        pthread_mutex_lock(&job->mutex);
+        memcpy(job->outcome, outcome, sizeof outcome);
+        job->milliseconds = 1e3 * (now() - start);
+        job->done = true;
+    }
+    pthread_mutex_unlock(&job->mutex);
+    return NULL;
+}
+
+/* Signals are for the thread that trains. */
+static bool start_thread(Variants *v)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    v->running = !pthread_create(&v->thread, NULL, serve, &v->job);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return v->running;
+}
+
+/* ---- names ---- */
+static uint64_t mix(uint64_t hash, const void *data, size_t n)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < n; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static uint64_t hash_source(const VariantOptions *o)
+{
+    char path[4200], bytes[4096];
+    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), o->device, strlen(o->device));
+    snprintf(path, sizeof path, "%s/model.cu", o->folder);
+    FILE *file = fopen(path, "rb");
+    if (!file) return 0;
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, file)) > 0;) hash = mix(hash, bytes, n);
+    fclose(file);
+    return hash ? hash : 1;
+}
+
+static void path_of(const Variants *v, const Variant *variant, char *path, size_t size)
+{
+    snprintf(path, size, "%s/variants/%s.so", v->options.folder, variant->name);
+}
+
+/* ---- life ---- */
+Variants *variants_create(const Model *m, const VariantOptions *options)
+{
+    Variants *v = calloc(1, sizeof *v);
+    const char *ordered = getenv("DISC_FAULT"), *limit = ordered ? strstr(ordered, "compile_seconds=") : NULL;
+    if (!v) return NULL;
+    v->model = m;
+    v->options = *options;
+    v->source = hash_source(options);
+    v->wrong = ordered && strstr(ordered, "wrong_variant");
+    v->limit = limit ? atoi(limit + 16) : COMPILE_SECONDS;
+    pthread_mutex_init(&v->job.mutex, NULL);
+    pthread_cond_init(&v->job.wake, NULL);
+    return v;
+}
+
+void variants_destroy(Variants *variants)
+{
+    Variants *v = variants;
+    if (!v) return;
+    if (v->running) {
+        pthread_mutex_lock(&v->job.mutex);
+        v->job.quit = true;
+        pthread_cond_signal(&v->job.wake);
+        pthread_mutex_unlock(&v->job.mutex);
+        pthread_join(v->thread, NULL);
+    }
+    pthread_mutex_destroy(&v->job.mutex);
+    pthread_cond_destroy(&v->job.wake);
+    for (int i = 0; i < v->n; i++) {
+        if (v->variant[i].library) dlclose(v->variant[i].library);
+        free(v->variant[i].dims);
+    }
+    free(v);
+}
+
+static void happened(Variants *v, const char *event, int variant)
+{
+    if (v->n_happened < (int)(sizeof v->happened / sizeof *v->happened)) v->happened[v->n_happened++] = (Happened){event, variant};
+}
+
+static void drop(Variants *v, int i, const char *why)
+{
+    Variant *variant = &v->variant[i];
+    variant->stage = DROPPED;
+    snprintf(variant->detail, sizeof variant->detail, "%s", why);
+    happened(v, "variant_dropped", i);
+}
+
+static Variant *find(Variants *v, const int64_t *dims)
+{
+    size_t bytes = (size_t)v->model->n_dims * sizeof *dims;
+    for (int i = 0; i < v->n; i++)
+        if (!memcmp(v->variant[i].dims, dims, bytes)) return &v->variant[i];
+    if (v->n == VARIANTS_MOST) return NULL;
+    Variant *variant = &v->variant[v->n];
+    variant->dims = malloc(bytes + 1);
+    if (!variant->dims) return NULL;
+    memcpy(variant->dims, dims, bytes);
+    snprintf(variant->name, sizeof variant->name, "%016llx", (unsigned long long)mix(v->source, dims, bytes));
+    v->n++;
+    return variant;
+}
+
+/* ---- making ---- */
+static void ask(Variants *v, Variant *variant)
+{
+    Job *job = &v->job;
+    if (!v->running && !start_thread(v)) return;
+    pthread_mutex_lock(&job->mutex);
+    snprintf(job->texts[0], sizeof job->texts[0], "%s", v->options.folder);
+    snprintf(job->texts[1], sizeof job->texts[1], "variants/%s.so", variant->name);
+    snprintf(job->texts[2], sizeof job->texts[2], "DEVICE=%s", v->options.device);
+    snprintf(job->texts[3], sizeof job->texts[3], "VARIANT_DIMS=");
+    for (int d = 0; d < v->model->n_dims; d++)
+        text_add(job->texts[3], sizeof job->texts[3], "%s%lld", d ? "," : "", (long long)(variant->dims[d] - (v->wrong && variant->dims[d] > 1)));
+    char *arguments[] = {"nice", "-n", "19", "make", "-s", "-C", job->texts[0], job->texts[1], job->texts[2], job->texts[3]};
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) job->arguments[i] = arguments[i];
+    job->variant = (int)(variant - v->variant);
+    job->limit = v->limit;
+    job->wanted = true;
+    job->done = false;
+    pthread_cond_signal(&job->wake);
+    pthread_mutex_unlock(&job->mutex);
+    v->busy = true;
+    variant->stage = COMPILING;
+    happened(v, "variant_compiling", job->variant);
+}
+
+static const char *load(Variants *v, Variant *variant)
+{
+    char path[4400];
+    path_of(v, variant, path, sizeof path);
+    variant->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!variant->library) return "it cannot be loaded";
+    variant->program = *v->model->train;
+    *(void **)&variant->program.run = dlsym(variant->library, "train_step");
+    if (!variant->program.run) return "it has no step";
+    if (variant->program.replay) *(void **)&variant->program.replay = dlsym(variant->library, "train_replay");
+    return v->model->train->replay && !variant->program.replay ? "it cannot run units again" : NULL;
+}
+
+static void collect(Variants *v)
+{
+    Job *job = &v->job;
+    char outcome[200] = "";
+    if (!v->busy) return;
+    pthread_mutex_lock(&job->mutex);
+    bool done = job->done;
+    int i = job->variant;
+    if (done) {
+        memcpy(outcome, job->outcome, sizeof outcome);
+        v->variant[i].compile_ms = job->milliseconds;
+        job->wanted = false;
+    }
+    pthread_mutex_unlock(&job->mutex);
+    if (!done) return;
+    v->busy = false;
+    const char *why = *outcome ? outcome : load(v, &v->variant[i]);
+    v->stopped = v->stopped || *outcome; /* a compiler that failed once is not asked again */
+    if (why)
+        drop(v, i, why);
+    else
+        v->variant[i].stage = PROVING;
+}
+
+const Program *variants_program(Variants *variants, const int64_t *dims, const Program *generic, const Program **candidate)
+{
+    *candidate = NULL;
+    collect(variants);
+    Variant *variant = find(variants, dims);
+    if (!variant) return generic;
+    if (variant->stage == PROVING) *candidate = &variant->program;
+    return variant->stage == SWAPPED ? &variant->program : generic;
+}
+
+void variants_spent(Variants *variants, const int64_t *dims, double seconds, double seconds_left)
+{
+    Variants *v = variants;
+    Variant *variant = find(v, dims);
+    char path[4400];
+    if (!variant) return;
+    variant->seconds += seconds;
+    if (variant->stage != COUNTED || v->busy || v->stopped || !v->source) return;
+    bool hot = variant->seconds >= HOT_SECONDS && seconds_left >= 2 * HOT_SECONDS;
+    path_of(v, variant, path, sizeof path);
+    if (hot || v->options.eager || !access(path, R_OK)) ask(v, variant);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values)
+{
+    qsort(values, VARIANT_ROUNDS, sizeof *values, by_value);
+    return (values[VARIANT_ROUNDS / 2 - 1] + values[VARIANT_ROUNDS / 2]) / 2;
+}
+
+void variants_proven(Variants *variants, const int64_t *dims, bool same, double generic, double candidate)
+{
+    Variants *v = variants;
+    Variant *variant = find(v, dims);
+    if (!variant || variant->stage != PROVING) return;
+    const int i = (int)(variant - v->variant);
+    if (!same) {
+        drop(v, i, "its results are not those of the generic program");
+        return;
+    }
+    variant->generic[variant->rounds] = generic;
+    variant->candidate[variant->rounds++] = candidate;
+    if (variant->rounds < VARIANT_ROUNDS) return;
+    char times[100];
+    const double before = median(variant->generic), after = median(variant->candidate);
+    snprintf(times, sizeof times, "%.4g ms a step, the generic program %.4g", 1e3 * after, 1e3 * before);
+    if (after > FASTER * before) {
+        char why[200];
+        snprintf(why, sizeof why, "not faster: %s", times);
+        drop(v, i, why);
+        return;
+    }
+    variant->stage = SWAPPED;
+    snprintf(variant->detail, sizeof variant->detail, "%s", times);
+    happened(v, "variant_swapped", i);
+}
+
+bool variants_event(Variants *variants, VariantEvent *event)
+{
+    Variants *v = variants;
+    if (v->n_told == v->n_happened) {
+        v->n_told = v->n_happened = 0;
+        return false;
+    }
+    const Happened *h = &v->happened[v->n_told++];
+    const Variant *variant = &v->variant[h->variant];
+    *event = (VariantEvent){h->event, variant->dims, variant->name, strcmp(h->event, "variant_compiling") ? variant->detail : "", variant->compile_ms};
+    return true;
+}
