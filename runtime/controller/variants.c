@@ -43,7 +43,7 @@ typedef struct {
     pthread_cond_t wake;
     bool wanted, done, quit;
     int variant;
-    char *arguments[10], texts[4][4400];
+    char *arguments[11], texts[4][4400]; /* NULL ends them */
     int limit; /* seconds */
     char outcome[200]; /* "": it is there */
     double milliseconds;
@@ -55,7 +55,9 @@ struct Variants {
     uint64_t source; /* hash of model.cu and its device; 0: it is not there */
     Variant variant[VARIANTS_MOST];
     int n;
-    bool wrong, stopped; /* wrong: a test wants variants of other dims than they say; stopped: there is no compiler */
+    bool wrong, wins; /* ordered by tests: variants are of other dims than they say, count as faster */
+    bool stopped;     /* there is no compiler */
+    int failed;       /* the variant that showed it; -1 */
     int limit;
     Happened happened[4 * VARIANTS_MOST];
     int n_happened, n_told;
@@ -204,7 +206,9 @@ Variants *variants_create(const Model *m, const VariantOptions *options)
     v->model = m;
     v->options = *options;
     v->source = hash_source(options);
-    v->wrong = ordered && strstr(ordered, "wrong_variant");
+    v->failed = -1;
+    v->wrong = ordered && strstr(ordered, "variant_wrong");
+    v->wins = ordered && strstr(ordered, "variant_wins");
     v->limit = limit ? atoi(limit + 16) : COMPILE_SECONDS;
     pthread_mutex_init(&v->job.mutex, NULL);
     pthread_cond_init(&v->job.wake, NULL);
@@ -314,7 +318,7 @@ static void collect(Variants *v)
     if (!done) return;
     v->busy = false;
     const char *why = *outcome ? outcome : load(v, &v->variant[i]);
-    v->stopped = v->stopped || *outcome; /* a compiler that failed once is not asked again */
+    if (*outcome) v->stopped = true, v->failed = i; /* a compiler that failed once is not asked again */
     if (why)
         drop(v, i, why);
     else
@@ -372,7 +376,7 @@ void variants_proven(Variants *variants, const int64_t *dims, bool same, double 
     char times[100];
     const double before = median(variant->generic), after = median(variant->candidate);
     snprintf(times, sizeof times, "%.4g ms a step, the generic program %.4g", 1e3 * after, 1e3 * before);
-    if (after > FASTER * before) {
+    if (after > FASTER * before && !v->wins) {
         char why[200];
         snprintf(why, sizeof why, "not faster: %s", times);
         drop(v, i, why);
@@ -392,6 +396,6 @@ bool variants_event(Variants *variants, VariantEvent *event)
     }
     const Happened *h = &v->happened[v->n_told++];
     const Variant *variant = &v->variant[h->variant];
-    *event = (VariantEvent){h->event, variant->dims, variant->name, strcmp(h->event, "variant_compiling") ? variant->detail : "", variant->compile_ms};
+    *event = (VariantEvent){h->event, variant->dims, variant->name, strcmp(h->event, "variant_compiling") ? variant->detail : "", variant->compile_ms, v->failed == h->variant};
     return true;
 }

@@ -35,6 +35,7 @@ typedef struct {
     const int64_t *dims;
     const char *name, *detail; /* name: its hash */
     double milliseconds;       /* of compiling */
+    bool last;                 /* no variant can be made here: this is worth saying, once */
 } VariantEvent;
 bool variants_event(Variants *variants, VariantEvent *event);
 #endif

@@ -116,6 +116,8 @@ int log_variants(Log *log, const Session *session, int64_t step, Fault *fault)
     int status = 0;
     while (!status && session->variants && variants_event(session->variants, &event)) {
         tally_add(&log->tally, event.event, event.name);
+        if (event.last && *event.detail)
+            fprintf(stderr, "notice: no variant of the step is made here: %s; training goes on without\n", event.detail);
         if (!log->out) continue;
         event_variant(log->out, session->model, step, &event);
         status = finish_line(log, fault);

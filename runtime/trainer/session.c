@@ -440,7 +440,7 @@ static int run_program(Session *s, const Program *program, const Batch *batch, S
     const bool varies = s->variants && program == s->model->train && !s->gradients && !s->trace;
     const Program *candidate = NULL, *chosen = varies ? variants_program(s->variants, s->dims, program, &candidate) : program;
     double seconds;
-    int error, status = 0;
+    int error = 0, status = 0;
     Step step;
     if (candidate)
         status = prove(s, program, candidate, batch, &step, &error, fault);
