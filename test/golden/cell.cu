@@ -135,7 +135,7 @@ __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_wei
 /* One step of training.  Returns 0, or the error of the first launch that failed, or STEP_NOT_FINITE where the loss is no number. */
 STEP_FUNCTION int train_step(Step *s)
 {
-    const Dims *const d = (const Dims *)s->dims;
+    const Dims *const d = dims_of(s);
     const int64_t n = d->n, time = d->time;
     const float weight_decay = (float)s->hypers[HYPER_WEIGHT_DECAY];
     const float lr = (float)s->hypers[HYPER_LR];

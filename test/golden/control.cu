@@ -29,7 +29,7 @@ __global__ void exp_each(float *y, const float *a, int64_t n0)
 /* Outputs of a batch.  Returns 0, or the error of the first launch that failed. */
 STEP_FUNCTION int infer_step(Step *s)
 {
-    const Dims *const d = (const Dims *)s->dims;
+    const Dims *const d = dims_of(s);
     const int64_t n = d->n;
     float *const x = buffer<float>(s, INFER_X);                                         /* (n, 8) "input x" */
     bool *const go = buffer<bool>(s, INFER_GO);                                         /* () "input go" */

@@ -90,7 +90,7 @@ __global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, i
 /* One step of training.  Returns 0, or the error of the first launch that failed, or STEP_NOT_FINITE where the loss is no number. */
 STEP_FUNCTION int train_step(Step *s)
 {
-    const Dims *const d = (const Dims *)s->dims;
+    const Dims *const d = dims_of(s);
     const int64_t batch = d->batch;
     const float weight_decay = (float)s->hypers[HYPER_WEIGHT_DECAY];
     const float lr = (float)s->hypers[HYPER_LR];
