@@ -39,6 +39,8 @@ typedef struct {
     VEC(const Value *) local; /* values that scratch memory holds, and where: wider types first, so that all are aligned */
     VEC(Expr *) local_at;
     const char **carry; /* names */
+    int *dot_of;        /* by part: the dot whose elements it takes as they are made; -1 */
+    bool *taken;        /* by part: a dot of which that is so */
 } CellPlan;
 
 static Value *view_root(Value *v)
@@ -68,6 +70,52 @@ static bool made_by_part(const CellPlan *c, const Value *v)
         if (part->kind != GROUP_VIEW && in_values(v, (const Value *const *)part->out.at, part->out.n)) return true;
     }
     return false;
+}
+
+/* ---- elements of a dot, used as they are made ---- */
+static bool is_output(const CellPlan *c, const Value *v)
+{
+    for (int i = 0; i < c->carries + c->stacked; i++)
+        if (output(c, i) == v) return true;
+    return false;
+}
+
+static Expr *row_width(const CellPlan *c, const Value *v);
+
+/* The loop that alone reads y, and at its own places only; -1. */
+static int only_reader(const CellPlan *c, const Value *y)
+{
+    const Groups *parts = c->group->body[0];
+    int reader = -1;
+    for (int i = 0; i < parts->list.n; i++) {
+        const Group *part = parts->list.at[i];
+        if (!in_values(y, (const Value *const *)part->in.at, part->in.n)) continue;
+        if (reader >= 0 || part->kind != GROUP_LOOP) return -1;
+        reader = i;
+    }
+    for (int o = 0; reader >= 0 && o < parts->list.at[reader]->out.n; o++) {
+        const Value *v = parts->list.at[reader]->out.at[o];
+        if (!expr_always_equal(c->all->symbols, row_width(c, v), row_width(c, y))) return -1;
+        if (!keeps_place(parts->list.at[reader], v, y, true)) return -1;
+    }
+    return reader;
+}
+
+static void plan_dots(CellPlan *c)
+{
+    const Groups *parts = c->group->body[0];
+    c->dot_of = NEW_ARRAY(c->all->scratch, int, parts->list.n + 1);
+    c->taken = NEW_ARRAY(c->all->scratch, bool, parts->list.n + 1);
+    for (int i = 0; i < parts->list.n; i++) c->dot_of[i] = -1;
+    for (int i = 0; i < parts->list.n; i++) {
+        const Group *part = parts->list.at[i];
+        if (part->kind != GROUP_DOT || is_output(c, part->out.at[0]) || dtype_bytes(part->out.at[0]->dtype) < 4) continue;
+        const int reader = only_reader(c, part->out.at[0]);
+        if (reader < 0) continue;
+        if (c->dot_of[reader] >= 0) c->taken[c->dot_of[reader]] = false; /* the last one of several */
+        c->dot_of[reader] = i;
+        c->taken[i] = true;
+    }
 }
 
 /* ---- scratch memory ---- */
@@ -101,7 +149,7 @@ static void plan_scratch(CellPlan *c)
             if (dtype_bytes(output(c, i)->dtype) == bytes && has_two_places(c, i)) add_local(c, c->op->out[i], 2);
         for (int p = 0; p < c->group->body[0]->list.n; p++) {
             const Group *part = c->group->body[0]->list.at[p];
-            for (int o = 0; o < part->out.n && part->kind != GROUP_VIEW; o++) {
+            for (int o = 0; o < part->out.n && part->kind != GROUP_VIEW && !c->taken[p]; o++) {
                 const Value *v = part->out.at[o];
                 if (dtype_bytes(v->dtype) == bytes && stacked_at(c, v) < 0 && !is_new_carry(c, v)) add_local(c, v, 1);
             }
@@ -117,13 +165,27 @@ static const char *local_pointer(Kernel *k, CellPlan *c, const Value *v, const c
 }
 
 /* ---- names ---- */
+/* What the text of a cell has a meaning for, beside the words that no step may use. */
+static bool is_taken(const char *name)
+{
+    static const char *const words[] = {"first",    "last",    "row",   "i",        "j",       "blocks",
+                                        "once",     "strided", "tiles", "maximum",  "minimum", "modulo",
+                                        "quotient", "square",  "cast",  "absolute", "lowest",  "highest"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i], name) == 0) return true;
+    OpKind kind;
+    const bool is_result = *name == 'y' && name[1 + strspn(name + 1, "0123456789")] == 0;
+    return is_result || layout_reserves(name) || op_kind_named(name, &kind);
+}
+
 /* "stash_12" is stash: numbers of values say nothing to a reader, and differ between equal cells. */
-static const char *parameter_name(Kernel *k, const Value *v, const char *behind)
+static const char *parameter_name(Kernel *k, const Value *v)
 {
     const char *name = c_name(k->arena, *v->name ? v->name : "x");
     size_t n = strlen(name);
     while (n > 1 && (name[n - 1] == '_' || (name[n - 1] >= '0' && name[n - 1] <= '9'))) n--;
-    return fresh_name(k, text_of(k, "%.*s%s", (int)n, name, behind));
+    name = arena_copy(k->arena, name, n);
+    return fresh_name(k, is_taken(name) ? text_of(k, "%s_in", name) : name);
 }
 
 static void know(Kernel *k, CellPlan *c, Value *v, const char *name, int level)
@@ -224,26 +286,30 @@ typedef struct {
 } Store;
 typedef VEC(Store) Stores;
 
-static void store_piece(Kernel *k, const CellPlan *c, const Stores *stores, Var *row, Expr *from, Expr *width)
+static void store_elements(Kernel *k, const CellPlan *c, const Stores *stores, Var *row, const Affine *j)
 {
-    block_open(k, "FOR_ROW_LANES (j, %s)", size_bare(k, width));
-    Var *j = loop_var(k, "j", width);
-    Affine at = affine_expr(k, from), step = affine_var(k, j);
-    at = affine_add(k, &at, &step, expr_int(k->symbols, 1));
     Code *code = NEW_ARRAY(k->arena, Code, stores->n);
     for (int i = 0; i < stores->n; i++) {
         Value *v = stores->at[i].value;
-        const Index index = row_index(k, c, v, row, &at);
+        const Index index = row_index(k, c, v, row, j);
         code[i] = element(k, v, &index);
         if (stores->n > 1) code[i] = named(k, code[i], compute_type(v->dtype), "v");
     }
     for (int i = 0; i < stores->n; i++) {
         Value *v = stores->at[i].value;
-        const Index index = row_index(k, c, v, row, &at);
+        const Index index = row_index(k, c, v, row, j);
         Affine place = index_flat(k, v, &index);
         affine_seen(k, &place);
         line(k, "%s[%s] = %s;", stores->at[i].to, affine_text(k, &place), stored(k, v->dtype, code[i]));
     }
+}
+
+static void store_piece(Kernel *k, const CellPlan *c, const Stores *stores, Var *row, Expr *from, Expr *width)
+{
+    block_open(k, "FOR_ROW_LANES (j, %s)", size_bare(k, width));
+    Affine at = affine_expr(k, from), step = affine_var(k, loop_var(k, "j", width));
+    at = affine_add(k, &at, &step, expr_int(k->symbols, 1));
+    store_elements(k, c, stores, row, &at);
     block_close(k);
 }
 
@@ -280,28 +346,53 @@ static const char *home_of(Kernel *k, CellPlan *c, Value *v)
     return local_pointer(k, c, v, fresh_name(k, "part"));
 }
 
+/* "h, strided(r, 512, 1), first, last, 512, 128": left operand, right operand, rows, columns, depth. */
+static const char *dot_operands(Kernel *k, CellPlan *c, const Op *op)
+{
+    Value *a = op->in[0], *b = op->in[1], *y = op->out[0];
+    const char *n = size_bare(k, y->shape[y->rank - 1]), *depth = size_bare(k, a->shape[a->rank - 1]);
+    const bool transposed = op_int(op, ATTR_trans_b);
+    return text_of(k, "%s, strided(%s, %s, %s), first, last, %s, %s", pointer_to(c, a), pointer_to(c, b), transposed ? "1" : n,
+                   transposed ? depth : "1", n, depth);
+}
+
 static void dot_part(Kernel *k, CellPlan *c, const Group *part)
 {
     const Op *op = part->ops.at[part->ops.n - 1];
-    Value *a = op->in[0], *b = op->in[1], *y = op->out[0];
-    Expr *n = y->shape[y->rank - 1], *depth = a->shape[a->rank - 1];
-    const char *to = home_of(k, c, y), *from = pointer_to(c, a), *matrix = pointer_to(c, b);
-    const char *b_row = op_int(op, ATTR_trans_b) ? "1" : size_bare(k, n),
-               *b_column = op_int(op, ATTR_trans_b) ? size_bare(k, depth) : "1";
-    line(k, "rows_dot(%s, %s, strided(%s, %s, %s), first, last, %s, %s);", to, from, matrix, b_row, b_column, size_bare(k, n),
-         size_bare(k, depth));
+    const char *to = home_of(k, c, op->out[0]);
+    line(k, "rows_dot(%s, %s);", to, dot_operands(k, c, op));
     line(k, "__syncthreads();");
-    know(k, c, y, to, k->depth - 1);
+    know(k, c, op->out[0], to, k->depth - 1);
 }
 
-static void loop_part(Kernel *k, CellPlan *c, const Group *part)
+/* A loop over what a dot makes, element by element. */
+static void store_dot(Kernel *k, CellPlan *c, const Stores *stores, const Op *dot)
 {
+    Value *y = dot->out[0];
+    const int known = k->at_hand.n;
+    const char *sum = fresh_name(k, "sum");
+    block_open(k, "rows_dot_each(%s, [=](int64_t row, int64_t j, %s %s) INLINED", dot_operands(k, c, dot), dtype_c(y->dtype), sum);
+    Var *row = loop_var(k, "row", c->group->rows);
+    const Affine j = affine_var(k, loop_var(k, "j", row_width(c, y)));
+    vec_push(k->arena, &k->at_hand, ((__typeof__(*k->at_hand.at)){y, sum, false, k->depth - 1}));
+    store_elements(k, c, stores, row, &j);
+    k->at_hand.n = known;
+    block_close_with(k, "});");
+}
+
+static void loop_part(Kernel *k, CellPlan *c, int p)
+{
+    const Groups *parts = c->group->body[0];
+    const Group *part = parts->list.at[p];
     Stores stores = {0};
     for (int i = 0; i < part->out.n; i++) {
         Value *v = part->out.at[i];
         vec_push(k->arena, &stores, ((Store){v, home_of(k, c, v)}));
     }
-    store_rows(k, c, &stores);
+    if (c->dot_of[p] >= 0)
+        store_dot(k, c, &stores, main_op(parts->list.at[c->dot_of[p]]));
+    else
+        store_rows(k, c, &stores);
     line(k, "__syncthreads();");
     for (int i = 0; i < stores.n; i++) know(k, c, stores.at[i].value, stores.at[i].to, k->depth - 1);
 }
@@ -331,10 +422,10 @@ static void declare_operands(Kernel *k, CellPlan *c)
     for (int i = 0; i < c->op->n_in; i++) {
         Value *inside = c->g->inputs.at[i], *outside = c->op->in[i];
         if (i < c->carries)
-            c->carry[i] = parameter_name(k, inside, "");
+            c->carry[i] = parameter_name(k, inside);
         else if (i >= c->carries + c->slices &&
                  (inside->users.n || in_values(inside, (const Value *const *)c->g->outputs.at, c->g->outputs.n)))
-            know(k, c, inside, param_operand(k, outside, parameter_name(k, inside, "")), 0);
+            know(k, c, inside, param_operand(k, outside, parameter_name(k, inside)), 0);
     }
 }
 
@@ -353,8 +444,7 @@ static void begin_step(Kernel *k, CellPlan *c)
     for (int i = 0; i < c->slices; i++) {
         Value *inside = c->g->inputs.at[c->carries + i], *outside = c->op->in[c->carries + i];
         if (!inside->users.n && !in_values(inside, (const Value *const *)c->g->outputs.at, c->g->outputs.n)) continue;
-        const char *whole = param_operand(k, outside, parameter_name(k, inside, "")),
-                   *name = fresh_name(k, text_of(k, "%s_t", whole));
+        const char *whole = param_operand(k, outside, parameter_name(k, inside)), *name = fresh_name(k, text_of(k, "%s_t", whole));
         line(k, "const %s *const %s = %s + t * %s;", dtype_c(inside->dtype), name, whole, size_text(k, count_of(c->all, inside)));
         know(k, c, inside, name, level);
     }
@@ -407,8 +497,8 @@ static void cell_body(Kernel *k, void *context)
     begin_step(k, c);
     for (int i = 0; i < c->group->body[0]->list.n; i++) {
         const Group *part = c->group->body[0]->list.at[i];
-        if (part->kind == GROUP_DOT) dot_part(k, c, part);
-        if (part->kind == GROUP_LOOP) loop_part(k, c, part);
+        if (part->kind == GROUP_DOT && !c->taken[i]) dot_part(k, c, part);
+        if (part->kind == GROUP_LOOP) loop_part(k, c, i);
     }
     copy_parts(k, c);
     advance_carries(k, c);
@@ -443,6 +533,7 @@ void emit_cell(Emission *e)
     c.stacked = op->n_out - c.carries;
     c.length = c.slices ? op->in[c.carries]->shape[0] : op->out[c.carries]->shape[0];
     c.carry = NEW_ARRAY(e->all->scratch, const char *, c.carries + 1);
+    plan_dots(&c);
     plan_scratch(&c);
     Kernel *k = kernel_new(e->all, e->group);
     kernel_write(k, cell_body, &c);

@@ -203,19 +203,23 @@ const char *block_close_guard(Kernel *k)
     return buf_text(&k->block[k->depth].text);
 }
 
-void block_close(Kernel *k)
+void block_close_with(Kernel *k, const char *end)
 {
     leave(k);
-    const char *text = buf_text(&k->block[k->depth].text), *head = k->block[k->depth].head;
-    Buf *out = &k->block[k->depth - 1].text;
+    buf_printf(&k->block[k->depth - 1].text, "%s {\n%s%s\n", k->block[k->depth].head, buf_text(&k->block[k->depth].text), end);
+}
+
+void block_close(Kernel *k)
+{
+    const char *text = buf_text(&k->block[k->depth - 1].text), *head = k->block[k->depth - 1].head;
     const char *end = strchr(text, '\n');
     const bool one = end && !end[1] && !strchr(text, '{');
-    if (one && strlen(head) + strlen(text) < 110)
-        buf_printf(out, "%s %s", head, text);
-    else if (one)
-        buf_printf(out, "%s\n\t%s", head, text);
-    else
-        buf_printf(out, "%s {\n%s}\n", head, text);
+    if (!one) {
+        block_close_with(k, "}");
+        return;
+    }
+    leave(k);
+    buf_printf(&k->block[k->depth - 1].text, strlen(head) + strlen(text) < 110 ? "%s %s" : "%s\n\t%s", head, text);
 }
 
 int level_allowed(const Kernel *k, int level)

@@ -146,6 +146,7 @@ void block_open(Kernel *k, const char *format, ...) __attribute__((format(printf
 void block_open_guard(Kernel *k);
 const char *block_close_guard(Kernel *k); /* its text, not yet placed */
 void block_close(Kernel *k);
+void block_close_with(Kernel *k, const char *end); /* "});" rather than "}" */
 void line(Kernel *k, const char *format, ...) __attribute__((format(printf, 2, 3))); /* in the innermost block */
 void line_at(Kernel *k, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));           /* in the block of that level, or the nearest allowed */
@@ -246,6 +247,8 @@ void emit_reduce(Emission *e);
 void emit_row(Emission *e);
 /* Whether every read of `in` comes before the first write to where `out` lies. */
 bool row_in_place(const Group *group, const Value *in, const Value *out);
+/* Whether the group reads `in` only where it writes: on every way from v to it each operation keeps an element's place. */
+bool keeps_place(const Group *group, const Value *v, const Value *in, bool kept);
 void emit_cumulative(Emission *e);
 void emit_sort(Emission *e);
 void emit_scatter(Emission *e);

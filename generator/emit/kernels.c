@@ -333,8 +333,7 @@ void kernels_emit(Kernels *all, const Group *group, Launch **launches, int *n, E
     arena_reset(all->scratch);
 }
 
-/* Whether the group reads `in` only where it writes: on every way from v to it each operation keeps an element's place. */
-static bool keeps_place(const Group *group, const Value *v, const Value *in, bool kept)
+bool keeps_place(const Group *group, const Value *v, const Value *in, bool kept)
 {
     if (v == in) return kept;
     if (!v->def || in_values(v, (const Value *const *)group->in.at, group->in.n)) return true;

@@ -41,6 +41,14 @@ static const char *const reserved[] = {
     "save_gradient", "read_count", "read_flag", "write_int", "floor_div", "floor_mod", "min_int", "max_int", "model", "step", "dot",
     "kernel", "main", "more", "row", "add_part", "t", "t_2", "t_3", "t_4", "t_5", "t_6", "copies", "arrival"};
 
+bool layout_reserves(const char *name)
+{
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        if (strcmp(reserved[i], name) == 0) return true;
+    return false;
+}
+
+
 const char *layout_unique(Layout *layout, Map *also, const char *wanted)
 {
     const char *name = wanted;

@@ -38,6 +38,7 @@ void layout_name(Layout *layout, const char *const *kernels, int n); /* gives C 
 const char *layout_unique(Layout *layout, Map *also,
                           const char *wanted);      /* a name in neither, taken from now on in the second (or first) */
 const NamedBlock *layout_block(const Layout *layout, const Expr *symbol); /* NULL: an ordinary dim */
+bool layout_reserves(const char *name); /* a word that C, the runtime or the step has a meaning for */
 int layout_find(const Map *map, const char *name);  /* -1 */
 const char *c_name(Arena *arena, const char *name); /* "/h.0/attn/MatMul" -> "h_0_attn_matmul" */
 const char *upper(Arena *arena, const char *name);

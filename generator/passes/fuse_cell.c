@@ -92,7 +92,7 @@ static int dot_axis(const Cell *c, const Op *op)
     const Value *a = op->in[0], *b = op->in[1];
     for (int i = 0; i + 2 < a->rank; i++)
         if (!is_one(c, a->shape[i])) return MIXED;
-    if (op_int(op, ATTR_trans_a) || !is_shared_matrix(c, b) || (a->dtype != DTYPE_f32 && a->dtype != DTYPE_f64)) return MIXED;
+    if (op_int(op, ATTR_trans_a) || !is_shared_matrix(c, b) || !dtype_is_float(a->dtype)) return MIXED;
     return same(c, a->shape[a->rank - 2], c->rows) && axis_of(c, op->out[0]) == a->rank - 2 ? a->rank - 2 : MIXED;
 }
 

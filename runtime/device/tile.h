@@ -1,8 +1,8 @@
 /* A tile: a block of a matrix product that stays in registers while it is summed up, for kernels that do more than multiply.
  *
  *     Tile<float, 16, 64> x;                                            16 rows x 64 columns of sums
- *     x.zero();
- *     x.dot(strided(a, lda, 1), strided(b, ldb, 1), depth);             x[m, n] += sum over k < depth of a[m, k] * b[k, n]
+ *     x.product(strided(a, lda, 1), strided(b, ldb, 1), depth);         x[m, n] = sum over k < depth of a[m, k] * b[k, n]
+ *     x.dot(strided(u, ldu, 1), strided(w, ldw, 1), depth);             x[m, n] += ...; x.zero() before the first of several
  *     x.each([=](int m, int n, float &v) INLINED { y[m * 64 + n] = tanhf(v); });
  *
  * - strided(p, row, column): element (i, j) lies at p[i * row + j * column], so a transposed operand is the same two numbers
@@ -60,20 +60,25 @@ DEVICE int64_t tiles(int64_t n, int64_t size)
     for (RowBlocks blocks(n); blocks.more(); blocks.next())                                                                        \
         for (int64_t first = blocks.first(), last = blocks.last(), once = 1; once; once = 0)
 
-/* y (rows first to last, n) = a (rows, depth) · b (depth, n), y and a row after row. */
-template <class T>
-__device__ void rows_dot(T *y, const T *a, Strided<T> b, int64_t first, int64_t last, int64_t n, int64_t depth)
+/* f(row, j, element) for the elements of a (rows, depth) · b (depth, n), rows first to last; a and y row after row. */
+template <class T, class F>
+__device__ void rows_dot_each(const T *a, Strided<T> b, int64_t first, int64_t last, int64_t n, int64_t depth, F f)
 {
-    constexpr int COLUMNS = ROW_TILE_BYTES / sizeof(T);
+    typedef typename std::conditional<sizeof(T) == 2, float, T>::type Sum;
+    constexpr int COLUMNS = ROW_TILE_BYTES / sizeof(Sum);
     const int rows = (int)(last - first);
-    FOR_TILES (i, tiles(n, COLUMNS)) {
-        Tile<T, BLOCK_ROWS, COLUMNS> x;
-        const int64_t left = n - i * COLUMNS;
-        T *const to = y + first * n + i * COLUMNS;
-        x.zero();
-        x.dot(strided(a + first * depth, depth, 1), strided(b.at + i * COLUMNS * b.column, b.row, b.column), depth, rows,
-              left < COLUMNS ? (int)left : COLUMNS);
-        x.each([=](int r, int j, T &v) INLINED { to[r * n + j] = v; }, rows, left < COLUMNS ? (int)left : COLUMNS);
+    FOR_TILES(i, tiles(n, COLUMNS))
+    {
+        Tile<Sum, BLOCK_ROWS, COLUMNS> x;
+        const int64_t from = i * COLUMNS;
+        const int columns = n - from < COLUMNS ? (int)(n - from) : COLUMNS;
+        x.product(strided(a + first * depth, depth, 1), strided(b.at + from * b.column, b.row, b.column), depth, rows, columns);
+        x.each([=](int m, int j, Sum &v) INLINED { f(first + m, from + j, v); }, rows, columns);
     }
+}
+/* y (rows, n) = a (rows, depth) · b (depth, n) */
+template <class T> __device__ void rows_dot(T *y, const T *a, Strided<T> b, int64_t first, int64_t last, int64_t n, int64_t depth)
+{
+    rows_dot_each(a, b, first, last, n, depth, [=](int64_t row, int64_t j, auto v) INLINED { y[row * n + j] = T(v); });
 }
 #endif

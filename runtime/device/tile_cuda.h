@@ -70,7 +70,16 @@ template <class T, int ROWS, int COLUMNS, int GROUPS = 1> struct Tile {
 #ifdef TILE_TF32
         if constexpr (std::is_same<T, float>::value && ROWS % 16 == 0) return sum_up_tf32(left, right, depth);
 #endif
-        sum_up(left, right, depth);
+        if (rows < ROWS || columns < COLUMNS || b.column != 1) return sum_up(left, right, depth);
+        sum_up([=](int m, int64_t k) { return (T)a.at[m * a.row + k * a.column]; },
+               [=](int64_t k, int g, int n) { return (T)b.at[k * b.row + g * group + n]; }, depth);
+    }
+    template <class A, class B>
+    __device__ void product(Strided<A> a, Strided<B> b, int64_t depth, int rows = ROWS, int columns = COLUMNS,
+                            int64_t group = COLUMNS)
+    {
+        zero();
+        dot(a, b, depth, rows, columns, group);
     }
 
     template <class F> __device__ void each(F f, int rows = ROWS, int columns = COLUMNS)

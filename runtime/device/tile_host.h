@@ -7,7 +7,7 @@
 #define FOR_TILES(i, n) for (int64_t i = 0; i < (n); i++)
 
 #define FOR_BLOCK_ROWS(row, first, last) for (int64_t row = first; row < (last); row++)
-#define FOR_ROW_LANES(j, n) FOR_LANES (j, n)
+#define FOR_ROW_LANES(j, n) FOR_LANES(j, n)
 enum { BLOCK_ROWS = 16, ROW_TILE_BYTES = 256 };
 /* This block's share of n rows, in equal parts. */
 struct RowBlocks {
@@ -86,7 +86,9 @@ static inline INLINED void register_rows(int64_t rows, T *x, int64_t x_row, cons
 
 template <class T, int ROWS, int COLUMNS, int GROUPS = 1> struct Tile {
     static constexpr int N = Lanes<T>::N, WIDTH = (COLUMNS + N - 1) / N * N, WHOLE = GROUPS * WIDTH, VECTORS = WHOLE / N,
-                         V = VECTORS % 3 == 0 ? 3 : VECTORS % 2 == 0 ? 2 : 1,
+                         V = VECTORS % 3 == 0   ? 3
+                             : VECTORS % 2 == 0 ? 2
+                                                : 1,
                          R = block_rows(V) < ROWS ? block_rows(V) : ROWS, DEPTH = 4096 / WHOLE < 8 ? 8 : 4096 / WHOLE;
     alignas(VECTOR_BYTES) T x[ROWS][WHOLE];
 
@@ -105,14 +107,12 @@ template <class T, int ROWS, int COLUMNS, int GROUPS = 1> struct Tile {
     template <class A, class B>
     INLINED void dot(Strided<A> a, Strided<B> b, int64_t depth, int rows = ROWS, int columns = COLUMNS, int64_t group = COLUMNS)
     {
-        if constexpr (std::is_same<T, B>::value && COLUMNS == WIDTH)
-            if (b.column == 1 && columns == COLUMNS) return sum_up(a, b.at, b.row, group, depth, rows);
-        alignas(VECTOR_BYTES) T panel[DEPTH][WHOLE];
-        for (int64_t k = 0; k < depth; k += DEPTH) {
-            const int64_t n = depth - k < DEPTH ? depth - k : (int64_t)DEPTH;
-            put_panel(&panel[0][0], Strided<B>{b.at + k * b.row, b.row, b.column}, n, columns, group);
-            sum_up(Strided<A>{a.at + k * a.column, a.row, a.column}, (const T *)panel, WHOLE, WIDTH, n, rows);
-        }
+        multiply<true>(a, b, depth, rows, columns, group);
+    }
+    template <class A, class B>
+    INLINED void product(Strided<A> a, Strided<B> b, int64_t depth, int rows = ROWS, int columns = COLUMNS, int64_t group = COLUMNS)
+    {
+        multiply<false>(a, b, depth, rows, columns, group);
     }
 
     /* f(m, n, x0, .. of the groups) */
@@ -139,13 +139,27 @@ template <class T, int ROWS, int COLUMNS, int GROUPS = 1> struct Tile {
     }
 
   private:
-    template <class A> INLINED void sum_up(Strided<A> a, const T *b, int64_t b_row, int64_t group, int64_t depth, int rows)
+    template <bool ADD, class A, class B>
+    INLINED void multiply(Strided<A> a, Strided<B> b, int64_t depth, int rows, int columns, int64_t group)
+    {
+        if constexpr (std::is_same<T, B>::value && COLUMNS == WIDTH)
+            if (b.column == 1 && columns == COLUMNS) return sum_up<ADD>(a, b.at, b.row, group, depth, rows);
+        alignas(VECTOR_BYTES) T panel[DEPTH][WHOLE];
+        if (!ADD) zero();
+        for (int64_t k = 0; k < depth; k += DEPTH) {
+            const int64_t n = depth - k < DEPTH ? depth - k : (int64_t)DEPTH;
+            put_panel(&panel[0][0], Strided<B>{b.at + k * b.row, b.row, b.column}, n, columns, group);
+            sum_up<true>(Strided<A>{a.at + k * a.column, a.row, a.column}, (const T *)panel, WHOLE, WIDTH, n, rows);
+        }
+    }
+    template <bool ADD, class A>
+    INLINED void sum_up(Strided<A> a, const T *b, int64_t b_row, int64_t group, int64_t depth, int rows)
     {
         for (int v = 0; v < VECTORS; v += V) {
             const T *from[V];
 #pragma GCC unroll 16
             for (int i = 0; i < V; i++) from[i] = b + (v + i) * N / WIDTH * group + (v + i) * N % WIDTH;
-            register_rows<R, V, true>(rows, &x[0][v * N], WHOLE, a.at, a.row, a.column, from, b_row, depth);
+            register_rows<R, V, ADD>(rows, &x[0][v * N], WHOLE, a.at, a.row, a.column, from, b_row, depth);
         }
     }
     template <class B> static void put_panel(T *panel, Strided<B> b, int64_t depth, int columns, int64_t group)

@@ -22,7 +22,7 @@ __global__ void transpose_each(float *__restrict__ y, const float *__restrict__ 
 /* body_over_time: f32[n, 8], f32[time, n, 8], f32[time, n, 8] = scan  "/rnn" */
 __global__ void body_over_time(float *__restrict__ y0, float *__restrict__ y1, float *__restrict__ y2,
                                const float *__restrict__ r, const float *__restrict__ h_first, const float *__restrict__ x,
-                               float *__restrict__ part, int64_t n0, int64_t n1)
+                               int64_t n0, int64_t n1)
 {
     FOR_ROW_BLOCKS (first, last, n0) {
         const float *h = h_first;
@@ -31,23 +31,20 @@ __global__ void body_over_time(float *__restrict__ y0, float *__restrict__ y1, f
             const float *const x_t = x + t * (n0 * 8);
             float *const y1_t = y1 + t * (n0 * 8);
             float *const y2_t = y2 + t * (n0 * 8);
-            rows_dot(part, h, strided(r, 8, 1), first, last, 8, 8);
+            rows_dot_each(h, strided(r, 8, 1), first, last, 8, 8, [=](int64_t row, int64_t j, float sum) INLINED {
+                y1_t[row * 8 + j] = tanhf(sum + x_t[row * 8 + j]);
+            });
             __syncthreads();
             FOR_BLOCK_ROWS (row, first, last) {
                 const int64_t at = row * 8;
-                FOR_ROW_LANES (j, 8) y1_t[at + j] = tanhf(part[at + j] + x_t[at + j]);
-            }
-            __syncthreads();
-            FOR_BLOCK_ROWS (row, first, last) {
-                const int64_t at2 = row * 8;
-                FOR_ROW_LANES (j, 8) y2_t[at2 + j] = h[at2 + j];
+                FOR_ROW_LANES (j, 8) y2_t[at + j] = h[at + j];
             }
             __syncthreads();
             h = y1_t;
         }
         FOR_BLOCK_ROWS (row, first, last) {
-            const int64_t at3 = row * 8;
-            FOR_ROW_LANES (j, 8) y0[at3 + j] = h[at3 + j];
+            const int64_t at2 = row * 8;
+            FOR_ROW_LANES (j, 8) y0[at2 + j] = h[at2 + j];
         }
     }
 }
@@ -155,7 +152,6 @@ STEP_FUNCTION int train_step(Step *s)
     float *const rnn = buffer<float>(s, TRAIN_RNN);                                     /* (n, 8) "/rnn" */
     float *const rnn_scan_1 = buffer<float>(s, TRAIN_RNN_SCAN_1);                       /* (time, n, 8) "/rnn" */
     float *const rnn_scan_2 = buffer<float>(s, TRAIN_RNN_SCAN_2);                       /* (time, n, 8) "/rnn" */
-    char *const body_over_time_scratch = buffer<char>(s, TRAIN_BODY_OVER_TIME_SCRATCH); /*  "scratch of body_over_time" */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                   /* () "loss" */
     float *const d_rnn_broadcast = buffer<float>(s, TRAIN_D_RNN_BROADCAST);             /* (n, 8) "gradient of /rnn" */
     float *const d_loss = buffer<float>(s, TRAIN_D_LOSS);                               /* (time, n, 8) "gradient of loss" */
@@ -166,8 +162,7 @@ STEP_FUNCTION int train_step(Step *s)
 
     /* ---- forward ---- */
     unit(s, 0);   LAUNCH(s, transpose_each, rows(8, 8), 32)(rnn_transpose, r);                      /* "/rnn" */
-    unit(s, 1);   LAUNCH(s, body_over_time, rows(n, 145*time), 256)(rnn, rnn_scan_1, rnn_scan_2, rnn_transpose, h, x,
-            (float *)body_over_time_scratch, n, time);                                              /* "/rnn" */
+    unit(s, 1);   LAUNCH(s, body_over_time, rows(n, 145*time), 256)(rnn, rnn_scan_1, rnn_scan_2, rnn_transpose, h, x, n, time); /* "/rnn" */
 
     /* ---- loss ---- */
     unit(s, 2);   LAUNCH(s, reduce_sum, rows(1, 8*n*time), 256)(loss, rnn_scan_1, 8*n*time);        /* "loss" */
