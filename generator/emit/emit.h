@@ -5,6 +5,7 @@
  *   kernels   text of a group's kernel, and its launch                                   emit/kernels.c, emit/element.c, emit/loop.c, emit/reduce.c, …
  *   step      the list of launches with buffers and their lives -> model.cu              emit/program.c (lives), emit/step.c (text)
  *   controller tables: dims, inputs, guards, lives, bytes -> controller.c, model.h       emit/controller.c
+ *   report    the same tables, and why groups ended where they did, as a page           emit/report.c, emit/report_program.c, emit/report_plans.c
  *   project   folder, runtime files (embedded in disc-gen), weights, Makefile            emit/project.c
  */
 #ifndef EMIT_H
