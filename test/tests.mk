@@ -92,3 +92,9 @@ $(TEST_OUT)/CTestTestfile.cmake: test/tests.mk $(SCRIPTS) $(wildcard test/unit/*
 	     echo "add_test($$name bash \"$$s\")"; \
 	     echo "set_tests_properties($$name PROPERTIES LABELS $$label TIMEOUT 1500 SKIP_RETURN_CODE 77 WORKING_DIRECTORY \"$(CURDIR)\" ENVIRONMENT \"DISC_GEN=$(abspath $(BIN));TEST_OUT=$(TEST_OUT);OMP_NUM_THREADS=1\")"; \
 	   done; } >$@
+
+# ---- speed ----
+# Against PyTorch, on the models of ../shared/bench: make bench [PYTHON=/with/torch/bin/python] [MODELS=gpt2_10m,resnet] [ROUNDS=3]
+PYTHON ?= python3
+bench: $(BIN)
+	@python3 test/bench/bench.py $(BIN) --python $(PYTHON) $(if $(MODELS),--models $(MODELS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(STEPS),--steps $(STEPS))
