@@ -178,7 +178,7 @@ static void include_all(FILE *unit, char **names, int n)
     fputs("/* Many models, each in a namespace of its own; what they include stands before all of them. */\n#include "
           "\"runtime/device/device.h\"\n"
           "#include \"runtime/device/blas.h\"\n#include \"runtime/device/conv.h\"\n#include \"runtime/device/pool.h\"\n"
-          "#include \"runtime/device/tile.h\"\n#include \"runtime/controller/step.h\"\n"
+          "#include \"runtime/device/attention.h\"\n#include \"runtime/controller/step.h\"\n"
           "#include \"runtime/controller/integers.h\"\n#include \"test/conformance/runner.h\"\n",
           unit);
     for (int i = 0; i < n; i++) include(unit, names[i]);

@@ -219,6 +219,10 @@ bool case_write(const Case *c)
         const char *none = gradient_graph(w.graph, NEW_ARRAY(w.arena, int, w.graph->inputs.n + 1));
         if (none) error_exit("no gradient: %s", none);
     }
+    if (!c->gradients) { /* of all inputs: also of those that attention would capture */
+        pass_fold(w.graph), pass_simplify(w.graph), pass_recognise(w.graph, NULL);
+        graph_verify(w.graph, "recognise");
+    }
     pass_decompose(w.graph), pass_fold(w.graph), pass_simplify(w.graph);
     graph_verify(w.graph, "simplify");
     if (!facts_hold(&w)) return false;
