@@ -42,6 +42,10 @@ constexpr int attention_lanes(size_t)
 }
 #endif
 
+/* exp of a difference to the highest score; on the processor 0 below the least normal number.  A mask makes many such, and vectors
+ * take them out one by one: none reaches exp.  (A minimum of bits, of which the compiler makes no choice around exp; bits of
+ * negative numbers grow as those fall.) */
+#ifdef __CUDACC__
 ON_DEVICE float exponential(float x)
 {
     return expf(x);
@@ -50,6 +54,18 @@ ON_DEVICE double exponential(double x)
 {
     return exp(x);
 }
+#else
+ON_DEVICE float exponential(float x)
+{
+    const uint32_t bits = bit_cast<uint32_t>(x), least = 0xC2AE0000u; /* -87 */
+    return expf(bit_cast<float>(bits < least ? bits : least)) * (x < -87.f ? 0.f : x == x ? 1.f : x);
+}
+ON_DEVICE double exponential(double x)
+{
+    const uint64_t bits = bit_cast<uint64_t>(x), least = 0xC086200000000000u; /* -708 */
+    return exp(bit_cast<double>(bits < least ? bits : least)) * (x < -708. ? 0. : x == x ? 1. : x);
+}
+#endif
 
 /* x[m][lane] (+)= sum over k < depth of a[m * a_row + k * a_depth] * b[k][lane] */
 template <bool ADD, class T, class A, int OWN>
