@@ -267,7 +267,7 @@ static void gradient_scores(Kernel *k, const Blocks *b)
     row.rank--;
     const Code score = element(k, a->scores, &index);
     const Code top = element(k, a->p.top, &row), scale = element(k, a->p.scale, &row);
-    line(k, "const %s p = exponential(%s - %s) * %s;", a->type, score.text, wrapped(k, top, BINDS_PRODUCT),
+    line(k, "const %s p = exponential(%s - %s) * %s;", a->type, wrapped(k, score, BINDS_SUM), wrapped(k, top, BINDS_PRODUCT),
          wrapped(k, scale, BINDS_UNARY));
     const Code delta = element(k, a->p.delta, &row);
     line(k, "const %s slope = p * (tile.g%s - %s);", a->type, at, wrapped(k, delta, BINDS_PRODUCT));
