@@ -19,6 +19,7 @@ struct SimNow {
 };
 extern SimNow sim_now;
 
-void sim_shadow_begin();                         /* of a launch: forgets buffers */
+void sim_shadow_begin();   /* of a launch: forgets buffers */
+void sim_shadow_written(); /* what the thread has written stands in memory now */
 void sim_describe_thread(uint32_t thread, char *text, size_t size); /* "thread 5 of block 3" */
 #endif

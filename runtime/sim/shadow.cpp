@@ -48,6 +48,18 @@ static Cell *cells(Cell **of, size_t n)
     return *of;
 }
 
+/* Threads of a block may write one place at once where all write the same (a flag that several raise).  What this one writes is seen when it
+ * does something else. */
+struct Doubt {
+    Access before;
+    const char *at;
+    size_t bytes; /* of the cell */
+    char was[4];
+    uint32_t code;
+};
+static Doubt doubts[16];
+static int n_doubts;
+
 /* ---- where an address lies ---- */
 struct Buffer {
     const char *at, *end, *name;
@@ -77,6 +89,7 @@ void sim_shadow_begin()
     if (!image) dl_iterate_phdr(find_image, NULL);
     buffers.clear();
     last_buffer = 0;
+    n_doubts = 0;
 }
 static void may_touch(const void *at, size_t bytes, const char *name, bool writable, int argument)
 {
@@ -226,9 +239,27 @@ static bool readers_ordered(const Cell *c, const Access &now)
     return c->readers == OF_A_WARP && same_warp(r.thread, now.thread) && r.syncs < now.syncs;
 }
 
-static void look(Cell *c, const char *at, bool write, bool in_shared, const Access &now)
+static void doubt(const Access &before, const char *at, size_t bytes, uint32_t code)
 {
-    if (!ordered(c->write, now)) race(c->write, at, true, write, now.code);
+    if (n_doubts == 16) return;
+    Doubt *d = &doubts[n_doubts++];
+    *d = {before, at, bytes, {0}, code};
+    memcpy(d->was, at, bytes);
+}
+void sim_shadow_written()
+{
+    const int n = n_doubts;
+    n_doubts = 0;
+    for (int i = 0; i < n; i++)
+        if (memcmp(doubts[i].was, doubts[i].at, doubts[i].bytes) != 0) race(doubts[i].before, doubts[i].at, true, true, doubts[i].code);
+}
+
+static void look(Cell *c, const char *at, size_t bytes, bool write, bool in_shared, const Access &now)
+{
+    if (!ordered(c->write, now)) {
+        if (!write || !same_block(c->write.thread, now.thread)) race(c->write, at, true, write, now.code);
+        doubt(c->write, at, bytes, now.code);
+    }
     if (write) {
         if (!readers_ordered(c, now)) race(c->read, at, false, true, now.code);
         c->write = now;
@@ -250,7 +281,9 @@ static void look(Cell *c, const char *at, bool write, bool in_shared, const Acce
 
 static void access(const char *at, size_t size, bool write, void *from)
 {
-    if (!sim_now.inside || (at >= sim_now.stacks && at < sim_now.stacks_end)) return;
+    if (!sim_now.inside) return;
+    if (n_doubts) sim_shadow_written();
+    if (at >= sim_now.stacks && at < sim_now.stacks_end) return;
     const bool in_shared = at >= shared && at < shared_end;
     Access now = {in_shared ? sim_now.block_run : sim_now.launch, sim_now.thread, sim_now.barriers, sim_now.syncs,
                   (uint32_t)((const char *)from - image - 1)};
@@ -264,7 +297,7 @@ static void access(const char *at, size_t size, bool write, void *from)
         Page *page = page_of((uintptr_t)at + i);
         Cell *cell = bytes ? cells(&page->bytes, PAGE) + ((uintptr_t)at + i) % PAGE
                            : cells(&page->words, PAGE / 4) + ((uintptr_t)at + i) % PAGE / 4;
-        look(cell, at + i, write, in_shared, now);
+        look(cell, at + i, bytes ? 1 : 4, write, in_shared, now);
     }
 }
 

@@ -146,6 +146,7 @@ static void make_ready(int thread)
 static void to_scheduler()
 {
     Thread *t = &sim.thread[sim.current];
+    sim_shadow_written();
     sim_now.inside = false;
     fiber_switch(&t->fiber, &sim.scheduler);
 }

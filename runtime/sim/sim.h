@@ -5,7 +5,8 @@
  * with -fsanitize=thread and linked without its library: each access of theirs to memory calls shadow.cpp.  Found are
  *   - barriers that not all threads of a block reach, or not at the same line;
  *   - warp operations (shuffles, votes, mma) that lanes of their mask do not reach, and values read from lanes that take no part;
- *   - races: a byte touched by two threads of a launch, once to write it, with no barrier between; of shared and of global memory;
+ *   - races: a byte touched by two threads of a launch, once to write it, with no barrier between; of shared and of global memory
+ *     (but threads of a block may write the same value);
  *   - reads of shared memory that nobody has written in this block;
  *   - accesses past the buffers a kernel was given.
  * The first of them is told on standard error, with kernel, block, thread, line and buffer, and the launch fails.

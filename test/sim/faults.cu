@@ -85,6 +85,15 @@ __global__ void all_write(float *to, const float *from)
 {
     FOR_EACH(i, N) to[i / 2] = from[i];
 }
+template <bool READ> __global__ void flag(float *to, const float *from)
+{
+    __shared__ bool any;
+    if (FIRST_THREAD) any = false;
+    __syncthreads();
+    if (from[threadIdx.x] > 3) any = true;
+    if (!READ) __syncthreads();
+    to[threadIdx.x] = any;
+}
 __global__ void blocks_share(float *to, const float *from)
 {
     FOR_ROWS(row, 4)
@@ -165,6 +174,8 @@ int main(int argc, char **argv)
     RUN("warp neighbour", warp_neighbour<32>, rows(1, 1))
     RUN("warp neighbour, right", warp_neighbour<5>, rows(1, 1))
     RUN("all write", all_write, elements(N))
+    RUN("flag", flag<true>, rows(1, 1))
+    RUN("flag, right", flag<false>, rows(1, 1))
     RUN("blocks share", blocks_share, rows(4, 1))
     RUN("read after write", read_after_write, elements(N))
     RUN("past the end", past_the_end, elements(N))

@@ -20,13 +20,14 @@ half mask
 not in mask
 warp neighbour
 all write
+flag
 blocks share
 read after write
 past the end
 writes operand
 unwritten
 END
-for name in neighbour rounds "half mask" "warp neighbour" helpers; do
+for name in neighbour rounds "half mask" "warp neighbour" flag helpers; do
     for order in seed=1 seed=2 seed=3; do
         DISC_SIM=$order "$scratch/faults" "$name, right" 2>"$scratch/said.err" || fail "$name, right: $(cat "$scratch/said.err")"
     done
