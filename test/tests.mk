@@ -1,7 +1,7 @@
 # Tests, run by CTest.  Two kinds, found by their place:
 #   test/unit/NAME.c     a cmocka program; those named in RUNTIME_UNITS link the runtime, the others the generator
 #   test/LABEL/NAME.sh   a script run in the project's root with DISC_GEN set; exit status 77: skipped, the reason on its last line
-# Labels: unit and the folders' names.  gpu and long run only when asked for: make test LABELS=long
+# Labels: unit and the folders' names.  gpu and long run only when asked for: make test LABELS=long, make test DEVICE=cuda
 
 TEST_OUT      := $(abspath out/test)
 RUNTIME_UNITS := $(patsubst test/unit/%.c,%,$(wildcard test/unit/runtime_*.c))
@@ -19,7 +19,11 @@ tests: $(BIN) $(PROGRAMS) $(TEST_OUT)/CTestTestfile.cmake
 
 test: tests
 	@command -v ctest >/dev/null || { echo "make test needs ctest: apt-get install cmake"; exit 1; }
+ifeq ($(DEVICE),cuda)
+	ctest --test-dir $(TEST_OUT) -V -L gpu
+else
 	ctest --test-dir $(TEST_OUT) -j$(JOBS) --output-on-failure $(if $(LABELS),-L '$(LABELS)',-LE 'gpu|long')
+endif
 
 $(OBJ)/test/%.o: test/%.c $(GEN)/onnx.pb-c.h
 	@mkdir -p $(@D)

@@ -1,11 +1,15 @@
-/* What a cases.cu needs beside its kernels: memory, inputs, comparing.  On the processor and in the simulator: there memory is plain
- * memory. */
+/* What a cases.cu needs beside its kernels: memory, inputs, comparing.  On the processor and in the simulator memory is plain memory;
+ * on a GPU it is memory that both can reach. */
 #ifndef HARNESS_H
 #define HARNESS_H
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <vector>
+#if defined __CUDACC__ && !defined DEVICE_SIM
+#define ON_GPU
+#include <cublas_v2.h>
+#endif
 
 static std::vector<void *> allocated;
 static int failures, compared;
@@ -15,11 +19,36 @@ extern "C" int device_launching(Device *, const char *)
     return 0;
 }
 
+/* What a step has besides dims. */
+static void prepare(Step *s)
+{
+    s->seed = 7;
+#ifdef ON_GPU
+    if (cublasCreate((cublasHandle_t *)&s->blas) != CUBLAS_STATUS_SUCCESS) s->error = DEVICE_MISSING;
+#endif
+}
+
+/* After the launches so far. */
+static void wait_for(Step *s)
+{
+#ifdef ON_GPU
+    if (cudaDeviceSynchronize() != cudaSuccess) s->error = DEVICE_LAUNCH_FAILED;
+#else
+    (void)s;
+#endif
+}
+
 /* Memory that no kernel may count on being anything. */
 template <class T> static T *fresh(int64_t n)
 {
-    void *at = aligned_alloc(256, ((size_t)n * sizeof(T) + 511) / 256 * 256);
-    memset(at, 0xff, ((size_t)n * sizeof(T) + 511) / 256 * 256);
+    const size_t bytes = ((size_t)n * sizeof(T) + 511) / 256 * 256;
+#ifdef ON_GPU
+    void *at = NULL;
+    if (cudaMallocManaged(&at, bytes) != cudaSuccess) exit(3);
+#else
+    void *at = aligned_alloc(256, bytes);
+#endif
+    memset(at, 0xff, bytes);
     allocated.push_back(at);
 #ifdef DEVICE_SIM
     sim_memory(at, (size_t)n * sizeof(T), "a value");
@@ -28,7 +57,11 @@ template <class T> static T *fresh(int64_t n)
 }
 static void release()
 {
+#ifdef ON_GPU
+    for (void *p : allocated) cudaFree(p);
+#else
     for (void *p : allocated) free(p);
+#endif
     allocated.clear();
 #ifdef DEVICE_SIM
     sim_forget();
@@ -66,6 +99,7 @@ template <class T> static double number_of(T x)
 template <class T> static void compare(Step *s, FILE *data, const T *is, int64_t n, const char *name, double tolerance)
 {
     const std::vector<double> want = read_doubles(data, n);
+    wait_for(s);
     double largest = 0;
     int64_t wrong = 0, first = -1;
     for (double x : want)

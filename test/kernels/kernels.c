@@ -292,7 +292,7 @@ int main(int argc, char **argv)
             "**argv)\n{\n",
             kernels_text(kernels), buf_text(&runs));
     fprintf(source,
-            "    FILE *data = open_data(argc, argv);\n    Step step = {};\n    step.seed = 7;\n%s    return report(&step);\n}\n",
+            "    FILE *data = open_data(argc, argv);\n    Step step = {};\n    prepare(&step);\n%s    return report(&step);\n}\n",
             buf_text(&calls));
     if (fclose(source) || fclose(data)) error_exit("%s cannot be written", argv[1]);
     arena_free(arena);
