@@ -14,7 +14,7 @@ for name in letters flow tracks shapes; do
     run "$built/trainer" "$scratch/$name.host"
     for order in seed=1 seed=2 seed=3,threads=64 seed=4,threads=64 seed=5,threads=96,blocks=3 seed=6,threads=512,blocks=2; do
         DISC_SIM=$order run "$simulated" "$scratch/$name.$order"
-        said=$(python3 test/sim/compare.py "$scratch/$name.host" "$scratch/$name.$order" 2e-6) || fail "$name, $order: $said"
+        said=$(python3 test/sim/compare.py "$scratch/$name.host" "$scratch/$name.$order" 5e-6) || fail "$name, $order: $said"
         echo "$name, $order: $said"
     done
     for file in "" .after; do
