@@ -62,8 +62,11 @@ static void enumerators(Buf *out, const Layout *l, const char *family, const cha
     }
     buf_put(out, "enum {\n");
     for (int i = 0; i < n; i++)
-        buf_printf(out, "    %s_%s,%*s /* %s */\n", family, upper(l->arena, name(l, i)), width - (int)strlen(name(l, i)), "",
-                   remark(l->arena, comment(l, i)));
+        if (comment)
+            buf_printf(out, "    %s_%s,%*s /* %s */\n", family, upper(l->arena, name(l, i)), width - (int)strlen(name(l, i)), "",
+                       remark(l->arena, comment(l, i)));
+        else
+            buf_printf(out, "    %s_%s,\n", family, upper(l->arena, name(l, i)));
     buf_printf(out, "    %s\n};\n\n", total);
 }
 
@@ -148,6 +151,25 @@ static const char *stem(Arena *arena, const char *path)
     return dot && dot > name ? arena_copy(arena, name, (size_t)(dot - name)) : name;
 }
 
+/* Where the tensors of a list lie, each with its type, name and shape. */
+static void tensor_struct(Buf *out, const Layout *l, const char *name, const char *list, const char *of, const NamedTensor *tensors,
+                          int n, const char *(*comment)(const Layout *l, int i))
+{
+    int width = 0;
+    for (int i = 0; i < n; i++) {
+        const int length = (int)(strlen(dtype_c(tensors[i].tensor->dtype)) + strlen(tensors[i].c));
+        if (length > width) width = length;
+    }
+    buf_printf(out, "typedef struct { /* in the order of Model.%s */\n", list);
+    for (int i = 0; i < n; i++) {
+        const char *type = dtype_c(tensors[i].tensor->dtype);
+        buf_printf(out, "    %s *%s;%*s /* %s */\n", type, tensors[i].c, width - (int)(strlen(type) + strlen(tensors[i].c)), "",
+                   remark(l->arena, comment(l, i)));
+    }
+    buf_printf(out, "} %s;\nstatic inline const %s *%s(const Step *s)\n{\n    return (const %s *)s->%s;\n}\n\n", name, name, of,
+               name, list);
+}
+
 const char *model_h(const Project *project, const Layout *l, Program *const *programs, int n)
 {
     Buf out = {.arena = l->arena};
@@ -157,8 +179,8 @@ const char *model_h(const Project *project, const Layout *l, Program *const *pro
             "#include <stdint.h>\n#include \"runtime/controller/controller.h\"\n#include \"runtime/controller/integers.h\"\n\n");
     dims_struct(&out, l);
     enumerators(&out, l, "INPUT", "INPUTS", l->inputs.n, input_name, input_comment);
-    enumerators(&out, l, "WEIGHT", "WEIGHTS", l->weights.n, weight_name, weight_comment);
-    if (l->states.n) enumerators(&out, l, "STATE", "STATES", l->states.n, state_name, state_comment);
+    enumerators(&out, l, "WEIGHT", "WEIGHTS", l->weights.n, weight_name, NULL);
+    if (l->states.n) enumerators(&out, l, "STATE", "STATES", l->states.n, state_name, NULL);
     if (l->hypers.n) enumerators(&out, l, "HYPER", "HYPERS", l->hypers.n, hyper_name, hyper_comment);
     for (int i = 0; i < n; i++) buffer_enum(&out, l, programs[i]);
     buf_put(&out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
@@ -166,8 +188,10 @@ const char *model_h(const Project *project, const Layout *l, Program *const *pro
         buf_printf(&out, "int %s_step(Step *s);\n", programs[i]->name);
         if (programs[i]->points.n) buf_printf(&out, "void %s_replay(Step *s, int unit);\n", programs[i]->name);
     }
-    buf_put(&out, "#ifdef __cplusplus\n}\n\n"
-                  "/* The dims of a step: what its batch has, or constants in a variant that is made for some dims alone. */\n"
+    buf_put(&out, "#ifdef __cplusplus\n}\n#include \"runtime/device/device.h\"\n\n");
+    if (l->weights.n) tensor_struct(&out, l, "Weights", "weights", "weights_of", l->weights.at, l->weights.n, weight_comment);
+    if (l->states.n) tensor_struct(&out, l, "States", "states", "states_of", l->states.at, l->states.n, state_comment);
+    buf_put(&out, "/* The dims of a step: what its batch has, or constants in a variant that is made for some dims alone. */\n"
                   "#ifdef VARIANT_DIMS\n"
                   "static constexpr Dims variant_dims = {VARIANT_DIMS};\n"
                   "static inline const Dims *dims_of(const Step *)\n{\n    return &variant_dims;\n}\n"
@@ -329,9 +353,10 @@ static void lives_table(Tables *t, const Program *p)
 {
     const Layout *l = t->l;
     const char *family = upper(l->arena, p->name);
-    buf_printf(&t->out,
-               "/* Buffers of %s: elements, bytes, first and last launch that touches them, where they come from. */\n#define %s_LIVES(B)",
-               p->name, family);
+    buf_printf(
+        &t->out,
+        "/* Buffers of %s: elements, bytes, first and last launch that touches them, where they come from. */\n#define %s_LIVES(B)",
+        p->name, family);
     for (int i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.at[i];
         buf_printf(&t->out, " \\\n    B(%s, %s, %s, %d, %d, %s)", upper(l->arena, b->c), element_enum(l->arena, b->type),
@@ -417,16 +442,17 @@ static void points_table(Tables *t, const Program *p)
                    expr_c(l, p->buffers.at[point->buffer].bytes, "d->"), expr_c(l, maker->flops, "d->"),
                    expr_c(l, maker->moved, "d->"), c_string(l->arena, point->recipe), point->offload);
     }
-    buf_printf(&t->out,
-               "\n\n#define P(number, buffer, gone, back, bytes, operations, traffic, recipe, offload) [number] = {%s_##buffer, gone, "
-               "back, recipe, offload},\n"
-               "static const Point %s_points[] = {%s_POINTS(P)};\n#undef P\n"
-               "static void %s_point_costs(const int64_t *dims, PointCost *out)\n{\n    const Dims *d = (const Dims *)dims;\n    "
-               "(void)d;\n"
-               "#define P(number, buffer, gone, back, bytes, operations, traffic, recipe, offload) out[number] = (PointCost){bytes, "
-               "operations, traffic};\n"
-               "    %s_POINTS(P)\n#undef P\n}\n\n",
-               family, n, family, n, family);
+    buf_printf(
+        &t->out,
+        "\n\n#define P(number, buffer, gone, back, bytes, operations, traffic, recipe, offload) [number] = {%s_##buffer, gone, "
+        "back, recipe, offload},\n"
+        "static const Point %s_points[] = {%s_POINTS(P)};\n#undef P\n"
+        "static void %s_point_costs(const int64_t *dims, PointCost *out)\n{\n    const Dims *d = (const Dims *)dims;\n    "
+        "(void)d;\n"
+        "#define P(number, buffer, gone, back, bytes, operations, traffic, recipe, offload) out[number] = (PointCost){bytes, "
+        "operations, traffic};\n"
+        "    %s_POINTS(P)\n#undef P\n}\n\n",
+        family, n, family, n, family);
 }
 
 static void library_table(Tables *t, const Program *p)
@@ -453,8 +479,10 @@ static void traffic_function(Tables *t, const Program *p)
 
 static void size_function(Tables *t, const char *name, Expr *e)
 {
-    buf_printf(&t->out, "static int64_t %s(const int64_t *dims)\n{\n    const Dims *d = (const Dims *)dims;\n    (void)d;\n    return %s;\n}\n", name,
-               expr_c(t->l, e, "d->"));
+    buf_printf(
+        &t->out,
+        "static int64_t %s(const int64_t *dims)\n{\n    const Dims *d = (const Dims *)dims;\n    (void)d;\n    return %s;\n}\n",
+        name, expr_c(t->l, e, "d->"));
 }
 
 /* The dims that say how many rows the program's loops take at a time. */
@@ -531,7 +559,8 @@ static void program_table(Tables *t, const Program *p)
     if (blocks) buf_printf(&t->out, "    .n_blocks = %d,\n    .blocks = %s_blocks,\n", blocks, n);
     if (units)
         buf_printf(&t->out,
-                   "    .n_units = %d,\n    .n_recipes = %d,\n    .units = %s_units,\n    .touches = %s_touches,\n    .costs = %s_costs,\n",
+                   "    .n_units = %d,\n    .n_recipes = %d,\n    .units = %s_units,\n    .touches = %s_touches,\n    .costs = "
+                   "%s_costs,\n",
                    p->units.n, p->recipes.n, n, n, n);
     if (points)
         buf_printf(&t->out,

@@ -37,7 +37,7 @@ static const char *const reserved[] = {
     "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "half",
     "bfloat16", "unix", "linux", "null", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "bf16",
     /* the step's own */
-    "s", "d", "late", "error", "dims", "elements", "rows", "launch", "buffer", "weight", "state", "hyper", "copy_tensor", "commit",
+    "s", "d", "w", "states", "late", "error", "dims", "elements", "rows", "launch", "buffer", "weight", "state", "hyper", "copy_tensor", "commit",
     "save_gradient", "read_count", "read_flag", "write_int", "floor_div", "floor_mod", "min_int", "max_int", "model", "step", "dot",
     "kernel", "main", "more", "row", "add_part", "t", "t_2", "t_3", "t_4", "t_5", "t_6", "copies", "arrival"};
 

@@ -177,11 +177,11 @@ static void place_inputs(Maker *m)
         } else if (v->origin == FROM_WEIGHT) {
             int at = layout_find(l->weight_of, v->tensor->name);
             p->reads_weight[at] = 1;
-            place_new(m, v, l->weights.at[at].c, -1);
+            place_new(m, v, arena_text(l->arena, "w->%s", l->weights.at[at].c), -1);
         } else if (v->origin == FROM_STATE) {
             int at = layout_find(l->state_of, v->tensor->name);
             p->reads_state[at] = 1;
-            place_new(m, v, l->states.at[at].c, -1);
+            place_new(m, v, arena_text(l->arena, "states->%s", l->states.at[at].c), -1);
         } else if (v->origin == FROM_HYPER) {
             p->reads_hyper[layout_find(l->hyper_of, v->name)] = 1;
         }

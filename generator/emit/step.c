@@ -11,11 +11,12 @@ typedef struct {
     const Layout *l;
     const Program *p;
     const Map *memory; /* C name -> Memory */
+    Map *declared;     /* buffers that the text has so far */
     Buf body;          /* of the function, behind its declarations */
     const char *section;
     bool committed, has_commit, checks, checked, replays; /* checks: gradients are found finite before anything is assigned */
-    const Guards *guards; /* of all programs */
-    bool *known;          /* late dims, as the text reads them; by dim */
+    const Guards *guards;                                 /* of all programs */
+    bool *known;                                          /* late dims, as the text reads them; by dim */
 } Writer;
 
 void comment_put(Buf *out, const char *text)
@@ -156,7 +157,7 @@ static void loop_text(Writer *w, const Item *item, int depth)
                        commented(w->l, local->shape));
         else
             buf_printf(&w->body, plain ? "%s *const %s = %s + %s * %s; /* %s */\n" : "%s *const %s = %s + %s * (%s); /* %s */\n",
-                   local->type, local->name, local->base, t, stride, commented(w->l, local->shape));
+                       local->type, local->name, local->base, t, stride, commented(w->l, local->shape));
     }
     items_text(w, &item->body[0], depth + 1);
     indent(w, depth);
@@ -271,8 +272,8 @@ static const char *buffer_enum(const Writer *w, int buffer)
     return arena_text(w->l->arena, "%s_%s", upper(w->l->arena, w->p->name), upper(w->l->arena, w->p->buffers.at[buffer].c));
 }
 
-/* Points by the unit before which their buffer comes back, behind which it goes, or that makes it: first[unit], then next[point], -1
- * at the end. */
+/* Points by the unit before which their buffer comes back, behind which it goes, or that makes it: first[unit], then next[point],
+ * -1 at the end. */
 typedef struct {
     int *first, *next;
 } PointsOf;
@@ -346,23 +347,6 @@ static void fetch_text(Writer *w, const PointsOf *back, int unit)
     }
 }
 
-/* The step's own items, with what happens between its units. */
-static void units_text(Writer *w)
-{
-    const Program *p = w->p;
-    const PointsOf back = points_by_unit(w, POINT_BACK), gone = points_by_unit(w, POINT_GONE), made = points_by_unit(w, POINT_MADE);
-    const bool trains = strcmp(p->name, "train") == 0;
-    for (int i = 0, u = 0; i < p->items.n; i++) {
-        if (p->items.at[i]->kind != ITEM_SAVE) section(w, p->items.at[i]);
-        const size_t start = w->body.length;
-        const bool first = u < p->units.n && p->units.at[u].first_item == i;
-        if (first) fetch_text(w, &back, u), regenerate_text(w, &back, u);
-        item_text(w, p->items.at[i], 1);
-        if (first && trains) number_unit(w, start, u);
-        if (u < p->units.n && p->units.at[u].last_item == i) offload_text(w, &made, u), evict_text(w, &gone, u++);
-    }
-}
-
 /* ---- declarations ---- */
 static Map *words(Arena *arena, const char *text)
 {
@@ -409,28 +393,21 @@ static void declare_dims(Buf *out, const Writer *w, const Map *used)
     if (late.length) buf_printf(out, "    int64_t %s; /* at most; known once their kernels have run */\n", buf_text(&late));
 }
 
-static void declare_pointer(Buf *out, const Layout *l, const char *type, bool moves, const char *name, const char *from,
-                            const char *index, const char *comment)
+static void declare_buffer(Buf *out, const Layout *l, const Buffer *b, bool moves, const char *index)
 {
     Buf line = {.arena = l->arena};
-    buf_printf(&line, "    %s *%s%s = %s<%s>(s, %s);", type, moves ? "" : "const ", name, from, type, index);
-    int column = COMMENT_COLUMN - 12, pad = (int)line.length < column ? column - (int)line.length : 1;
-    buf_printf(out, "%s%*s/* %s */\n", buf_text(&line), pad, "", commented(l, comment));
-}
-
-static const char *tensor_comment(Arena *arena, const Tensor *t)
-{
-    Buf out = {.arena = arena};
-    buf_put(&out, "(");
-    for (int i = 0; i < t->rank; i++) buf_printf(&out, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
-    buf_printf(&out, ") \"%s\"", t->name);
-    return buf_text(&out);
+    buf_printf(&line, "    %s *%s%s = buffer<%s>(s, %s);", b->type, moves ? "" : "const ", b->c, b->type, index);
+    if (*b->shape) {
+        const int pad = (int)line.length < COMMENT_COLUMN ? COMMENT_COLUMN - (int)line.length : 1;
+        buf_printf(&line, "%*s/* %s */", pad, "", commented(l, b->shape));
+    }
+    buf_printf(out, "%s\n", buf_text(&line));
 }
 
 /* What a step's text may name: an index into the layout's or the program's list of that kind. */
 typedef struct {
-    enum { NAMES_HYPER, NAMES_WEIGHT, NAMES_STATE, NAMES_BUFFER } kind;
-    int index;
+    enum { NAMES_HYPER, NAMES_WEIGHTS, NAMES_STATES, NAMES_BUFFER } kind;
+    int index;  /* of HYPER and BUFFER */
     bool moves; /* BUFFER: it lies elsewhere after it was given up */
 } Memory;
 
@@ -445,10 +422,8 @@ static Map *memory_of(const Layout *l, const Program *p)
 {
     Map *all = map_new(l->arena);
     for (int i = 0; i < l->hypers.n; i++) add_memory(l, all, l->hypers.at[i].c, NAMES_HYPER, i);
-    for (int i = 0; i < l->weights.n; i++)
-        if (p->reads_weight[i]) add_memory(l, all, l->weights.at[i].c, NAMES_WEIGHT, i);
-    for (int i = 0; i < l->states.n; i++)
-        if (p->reads_state[i]) add_memory(l, all, l->states.at[i].c, NAMES_STATE, i);
+    add_memory(l, all, "w", NAMES_WEIGHTS, 0);
+    add_memory(l, all, "states", NAMES_STATES, 0);
     for (int i = 0; i < p->buffers.n; i++) add_memory(l, all, p->buffers.at[i].c, NAMES_BUFFER, i);
     for (int k = 0; k < p->points.n; k++) {
         Memory *m = map_get(all, p->buffers.at[p->points.at[k].buffer].c);
@@ -472,39 +447,59 @@ static void declare_one(Buf *out, const Writer *w, const Memory *m)
         buf_printf(out, "    const %s %s = (%s)s->hypers[HYPER_%s];\n", type, c, type, upper(l->arena, c));
         return;
     }
-    case NAMES_WEIGHT: {
-        const char *c = l->weights.at[m->index].c;
-        const Tensor *t = l->weights.at[m->index].tensor;
-        declare_pointer(out, l, dtype_c(t->dtype), false, c, "weight", arena_text(l->arena, "WEIGHT_%s", upper(l->arena, c)),
-                        tensor_comment(l->arena, t));
-        return;
-    }
-    case NAMES_STATE: {
-        const char *c = l->states.at[m->index].c;
-        const Tensor *t = l->states.at[m->index].tensor;
-        declare_pointer(out, l, dtype_c(t->dtype), false, c, "state", arena_text(l->arena, "STATE_%s", upper(l->arena, c)),
-                        tensor_comment(l->arena, t));
-        return;
-    }
+    case NAMES_WEIGHTS: buf_put(out, "    const Weights *const w = weights_of(s);\n"); return;
+    case NAMES_STATES: buf_put(out, "    const States *const states = states_of(s);\n"); return;
     case NAMES_BUFFER: {
         const Buffer *b = &w->p->buffers.at[m->index];
-        declare_pointer(out, l, b->type, m->moves && !w->replays, b->c, "buffer", buffer_enum(w, m->index),
-                        *b->source ? arena_text(l->arena, "%s \"%s\"", b->shape, b->source) : b->shape);
+        declare_buffer(out, l, b, m->moves && !w->replays, buffer_enum(w, m->index));
         return;
     }
     }
 }
 
-/* In the order of the lists.  Costs as much as the text has words, not as the program has buffers: a replay is short. */
-static void declare_memory(Buf *out, const Writer *w, const Map *used)
+/* Of the names used those that are declared at the head of a function or, buffers, those that are not declared yet: before the item
+ * that uses them first.  Costs as much as the text has words, not as the program has buffers: a replay is short. */
+typedef enum { AT_HEAD, AT_FIRST_USE, ALL_AT_ONCE } Where;
+static void declare_memory(Buf *out, const Writer *w, const Map *used, Where where)
 {
     VEC(const Memory *) named = {0};
     for (int i = 0; i < map_count(used); i++) {
-        const Memory *m = map_get(w->memory, map_key(used, i));
-        if (m) vec_push(w->l->arena, &named, m);
+        const char *name = map_key(used, i);
+        const Memory *m = map_get(w->memory, name);
+        if (!m || (where != ALL_AT_ONCE && (m->kind == NAMES_BUFFER) != (where == AT_FIRST_USE))) continue;
+        if (where == AT_FIRST_USE && map_has(w->declared, name)) continue;
+        if (where == AT_FIRST_USE) map_set(w->declared, name, w->declared);
+        vec_push(w->l->arena, &named, m);
     }
     if (named.n) qsort(named.at, (size_t)named.n, sizeof *named.at, by_kind);
     for (int i = 0; i < named.n; i++) declare_one(out, w, named.at[i]);
+}
+
+/* Puts the declarations of the buffers that the text from `start` on names first before it. */
+static void declare_before(Writer *w, size_t start)
+{
+    const char *text = arena_copy(w->l->arena, w->body.text + start, w->body.length - start);
+    w->body.length = start;
+    declare_memory(&w->body, w, words(w->l->arena, text), AT_FIRST_USE);
+    buf_put(&w->body, text);
+}
+
+/* The step's own items, with what happens between its units. */
+static void units_text(Writer *w)
+{
+    const Program *p = w->p;
+    const PointsOf back = points_by_unit(w, POINT_BACK), gone = points_by_unit(w, POINT_GONE), made = points_by_unit(w, POINT_MADE);
+    const bool trains = strcmp(p->name, "train") == 0;
+    for (int i = 0, u = 0; i < p->items.n; i++) {
+        if (p->items.at[i]->kind != ITEM_SAVE) section(w, p->items.at[i]);
+        const size_t start = w->body.length;
+        const bool first = u < p->units.n && p->units.at[u].first_item == i;
+        if (first) fetch_text(w, &back, u), regenerate_text(w, &back, u);
+        item_text(w, p->items.at[i], 1);
+        if (first && trains) number_unit(w, start, u);
+        if (u < p->units.n && p->units.at[u].last_item == i) offload_text(w, &made, u), evict_text(w, &gone, u++);
+        declare_before(w, start);
+    }
 }
 
 static bool holds(const Items *items, ItemKind kind)
@@ -537,7 +532,7 @@ static void replay_text(Buf *out, const Layout *layout, const Program *p, const 
     const char *body = buf_text(&w.body);
     Map *used = words(layout->arena, body);
     declare_dims(&text, &w, used);
-    declare_memory(&text, &w, used);
+    declare_memory(&text, &w, used, ALL_AT_ONCE);
     buf_put(&text, body);
     buf_put(&text, "    return;\n");
     buf_printf(out, "    case %d: {\n", u);
@@ -562,9 +557,15 @@ static void replays_text(Buf *out, const Layout *layout, const Program *p, const
 void step_text(Buf *out, const Layout *layout, const Program *p, const Guards *guards)
 {
     const Map *memory = memory_of(layout, p);
-    Writer w = {.l = layout, .p = p, .memory = memory, .body = {.arena = layout->arena}, .has_commit = holds(&p->items, ITEM_COMMIT), .checks = holds(&p->items, ITEM_FINITE)};
+    Writer w = {.l = layout,
+                .p = p,
+                .memory = memory,
+                .body = {.arena = layout->arena},
+                .has_commit = holds(&p->items, ITEM_COMMIT),
+                .checks = holds(&p->items, ITEM_FINITE)};
     w.guards = guards;
     w.known = NEW_ARRAY(layout->arena, bool, layout->dims.n + 1);
+    w.declared = map_new(layout->arena);
     units_text(&w);
     replays_text(out, layout, p, memory);
     const char *body = buf_text(&w.body);
@@ -579,7 +580,7 @@ void step_text(Buf *out, const Layout *layout, const Program *p, const Guards *g
                               : "");
     buf_printf(out, "STEP_FUNCTION int %s_step(Step *s)\n{\n", p->name);
     declare_dims(out, &w, used);
-    declare_memory(out, &w, used);
+    declare_memory(out, &w, used, AT_HEAD);
     buf_put(out, body);
     buf_put(out, "    return s->error;\n}\n");
 }

@@ -17,14 +17,6 @@ template <class T> static inline T *buffer(const Step *s, int b)
 {
     return (T *)(s->arena + s->at[b]);
 }
-template <class T> static inline T *weight(const Step *s, int w)
-{
-    return (T *)s->weights[w];
-}
-template <class T> static inline T *state(const Step *s, int i)
-{
-    return (T *)s->states[i];
-}
 
 /* Where a unit of the step begins, and the one before has ended: its row is in the controller's table of units. */
 static inline void unit(Step *s, int number)

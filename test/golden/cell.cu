@@ -143,41 +143,41 @@ STEP_FUNCTION int train_step(Step *s)
     const float bias_correction2 = (float)s->hypers[HYPER_BIAS_CORRECTION2];
     const float eps = (float)s->hypers[HYPER_EPS];
     const float bias_correction1 = (float)s->hypers[HYPER_BIAS_CORRECTION1];
-    float *const r = weight<float>(s, WEIGHT_R);                                        /* (8, 8) "r" */
-    float *const r_exp_avg = state<float>(s, STATE_R_EXP_AVG);                          /* (8, 8) "r.exp_avg" */
-    float *const r_exp_avg_sq = state<float>(s, STATE_R_EXP_AVG_SQ);                    /* (8, 8) "r.exp_avg_sq" */
-    float *const h = buffer<float>(s, TRAIN_H);                                         /* (n, 8) "input h" */
-    float *const x = buffer<float>(s, TRAIN_X);                                         /* (time, n, 8) "input x" */
-    float *const rnn_transpose = buffer<float>(s, TRAIN_RNN_TRANSPOSE);                 /* (8, 8) "/rnn" */
-    float *const rnn = buffer<float>(s, TRAIN_RNN);                                     /* (n, 8) "/rnn" */
-    float *const rnn_scan_1 = buffer<float>(s, TRAIN_RNN_SCAN_1);                       /* (time, n, 8) "/rnn" */
-    float *const rnn_scan_2 = buffer<float>(s, TRAIN_RNN_SCAN_2);                       /* (time, n, 8) "/rnn" */
-    float *const loss = buffer<float>(s, TRAIN_LOSS);                                   /* () "loss" */
-    float *const d_rnn_broadcast = buffer<float>(s, TRAIN_D_RNN_BROADCAST);             /* (n, 8) "gradient of /rnn" */
-    float *const d_loss = buffer<float>(s, TRAIN_D_LOSS);                               /* (time, n, 8) "gradient of loss" */
-    float *const d_rnn_scan = buffer<float>(s, TRAIN_D_RNN_SCAN);                       /* (n, 8) "gradient of /rnn" */
-    float *const d_rnn_scan_1 = buffer<float>(s, TRAIN_D_RNN_SCAN_1);                   /* (time, n, 8) "gradient of /rnn" */
-    char *const gradient_over_time_scratch = buffer<char>(s, TRAIN_GRADIENT_OVER_TIME_SCRATCH); /*  "scratch of gradient_over_time" */
-    float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                 /* (8, 8) "gradient of /rnn" */
+    const Weights *const w = weights_of(s);
+    const States *const states = states_of(s);
 
     /* ---- forward ---- */
-    unit(s, 0);   LAUNCH(s, transpose_each, rows(8, 8), 32)(rnn_transpose, r);                      /* "/rnn" */
+    float *const rnn_transpose = buffer<float>(s, TRAIN_RNN_TRANSPOSE);                             /* (8, 8) */
+    float *const rnn = buffer<float>(s, TRAIN_RNN);                                                 /* (n, 8) */
+    unit(s, 0);   LAUNCH(s, transpose_each, rows(8, 8), 32)(rnn_transpose, w->r);                   /* "/rnn" */
+    float *const h = buffer<float>(s, TRAIN_H);                                                     /* (n, 8) */
+    float *const x = buffer<float>(s, TRAIN_X);                                                     /* (time, n, 8) */
+    float *const rnn_scan_1 = buffer<float>(s, TRAIN_RNN_SCAN_1);                                   /* (time, n, 8) */
+    float *const rnn_scan_2 = buffer<float>(s, TRAIN_RNN_SCAN_2);                                   /* (time, n, 8) */
     unit(s, 1);   LAUNCH(s, body_over_time, rows(n, 145*time), 256)(rnn, rnn_scan_1, rnn_scan_2, rnn_transpose, h, x, n, time); /* "/rnn" */
 
     /* ---- loss ---- */
+    float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
     unit(s, 2);   LAUNCH(s, reduce_sum, rows(1, 8*n*time), 256)(loss, rnn_scan_1, 8*n*time);        /* "loss" */
 
     /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
     unit(s, 3);   if (int error = commit(s, loss)) return error;
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
+    float *const d_rnn_broadcast = buffer<float>(s, TRAIN_D_RNN_BROADCAST);                         /* (n, 8) */
     unit(s, 4);   LAUNCH(s, broadcast_each, elements(8*n), 256)(d_rnn_broadcast, 8*n);              /* "/rnn" */
+    float *const d_loss = buffer<float>(s, TRAIN_D_LOSS);                                           /* (time, n, 8) */
     unit(s, 5);   LAUNCH(s, broadcast_each_2, elements(8*n*time), 256)(d_loss, 8*n*time);           /* "loss" */
-    unit(s, 6);   LAUNCH(s, gradient_over_time, rows(n, 161*time), 256)(d_rnn_scan, d_rnn_scan_1, r, d_rnn_broadcast, d_loss,
+    float *const d_rnn_scan = buffer<float>(s, TRAIN_D_RNN_SCAN);                                   /* (n, 8) */
+    float *const d_rnn_scan_1 = buffer<float>(s, TRAIN_D_RNN_SCAN_1);                               /* (time, n, 8) */
+    char *const gradient_over_time_scratch = buffer<char>(s, TRAIN_GRADIENT_OVER_TIME_SCRATCH);
+    unit(s, 6);   LAUNCH(s, gradient_over_time, rows(n, 161*time), 256)(d_rnn_scan, d_rnn_scan_1, w->r, d_rnn_broadcast, d_loss,
             rnn_scan_1, (float *)gradient_over_time_scratch, n, time);                              /* "/rnn" */
+    float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                             /* (8, 8) */
     unit(s, 7);   dot(s, d_rnn, d_rnn_scan_1, rnn_scan_2, 1, 8, 8, n*time, 1, 0);                   /* "/rnn" */
     save_gradient(s, WEIGHT_R, d_rnn, 256);
-    unit(s, 8);   LAUNCH(s, update, elements(64), 256)(r_exp_avg, r_exp_avg_sq, r, r_exp_avg, d_rnn, r_exp_avg_sq, r, beta1,
-            one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 64); /* "r" */
+    unit(s, 8);   LAUNCH(s, update, elements(64), 256)(states->r_exp_avg, states->r_exp_avg_sq, w->r, states->r_exp_avg, d_rnn,
+            states->r_exp_avg_sq, w->r, beta1, one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay,
+            bias_correction1, bias_correction2, eps, 64);                                           /* "r" */
     return s->error;
 }

@@ -31,21 +31,21 @@ STEP_FUNCTION int infer_step(Step *s)
 {
     const Dims *const d = dims_of(s);
     const int64_t n = d->n;
-    float *const x = buffer<float>(s, INFER_X);                                         /* (n, 8) "input x" */
-    bool *const go = buffer<bool>(s, INFER_GO);                                         /* () "input go" */
-    float *const loop = buffer<float>(s, INFER_LOOP);                                   /* (n, 8) "/loop" */
-    int64_t *const iteration = buffer<int64_t>(s, INFER_ITERATION);                     /* () "iteration" */
-    bool *const lt = buffer<bool>(s, INFER_LT);                                         /* () */
-    float *const if_2 = buffer<float>(s, INFER_IF_2);                                   /* (n, 8) "/if" */
 
     /* ---- forward ---- */
+    float *const x = buffer<float>(s, INFER_X);                                                     /* (n, 8) */
+    float *const loop = buffer<float>(s, INFER_LOOP);                                               /* (n, 8) */
     copy_tensor(s, loop, x, 32*n);
+    bool *const go = buffer<bool>(s, INFER_GO);                                                     /* () */
+    int64_t *const iteration = buffer<int64_t>(s, INFER_ITERATION);                                 /* () */
+    bool *const lt = buffer<bool>(s, INFER_LT);                                                     /* () */
     for (int64_t t = 0, more = read_flag(s, go); more && !s->error; t++) { /* "/loop" */
         write_int(s, iteration, t);
         LAUNCH(s, lt_each, elements(1), 256)(lt, iteration);
         LAUNCH(s, tanh_each, elements(8*n), 256)(loop, loop, 8*n);
         more = read_flag(s, lt);
     }
+    float *const if_2 = buffer<float>(s, INFER_IF_2);                                               /* (n, 8) */
     if (read_flag(s, go)) { /* "/if" */
         LAUNCH(s, exp_each, elements(8*n), 256)(if_2, loop, 8*n);
     } else {

@@ -101,31 +101,20 @@ STEP_FUNCTION int train_step(Step *s)
     const float bias_correction2 = (float)s->hypers[HYPER_BIAS_CORRECTION2];
     const float eps = (float)s->hypers[HYPER_EPS];
     const float bias_correction1 = (float)s->hypers[HYPER_BIAS_CORRECTION1];
-    float *const up_weight = weight<float>(s, WEIGHT_UP_WEIGHT);                        /* (16, 32) "up.weight" */
-    float *const up_bias = weight<float>(s, WEIGHT_UP_BIAS);                            /* (32) "up.bias" */
-    float *const down_weight = weight<float>(s, WEIGHT_DOWN_WEIGHT);                    /* (32, 4) "down.weight" */
-    float *const down_weight_exp_avg = state<float>(s, STATE_DOWN_WEIGHT_EXP_AVG);      /* (32, 4) "down.weight.exp_avg" */
-    float *const down_weight_exp_avg_sq = state<float>(s, STATE_DOWN_WEIGHT_EXP_AVG_SQ); /* (32, 4) "down.weight.exp_avg_sq" */
-    float *const up_bias_exp_avg = state<float>(s, STATE_UP_BIAS_EXP_AVG);              /* (32) "up.bias.exp_avg" */
-    float *const up_bias_exp_avg_sq = state<float>(s, STATE_UP_BIAS_EXP_AVG_SQ);        /* (32) "up.bias.exp_avg_sq" */
-    float *const up_weight_exp_avg = state<float>(s, STATE_UP_WEIGHT_EXP_AVG);          /* (16, 32) "up.weight.exp_avg" */
-    float *const up_weight_exp_avg_sq = state<float>(s, STATE_UP_WEIGHT_EXP_AVG_SQ);    /* (16, 32) "up.weight.exp_avg_sq" */
-    float *const x = buffer<float>(s, TRAIN_X);                                         /* (batch, 16) "input x" */
-    float *const target = buffer<float>(s, TRAIN_TARGET);                               /* (batch, 4) "input target" */
-    float *const up_matmul = buffer<float>(s, TRAIN_UP_MATMUL);                         /* (batch, 32) "/up/MatMul" */
-    float *const down_matmul = buffer<float>(s, TRAIN_DOWN_MATMUL);                     /* (batch, 4) "/down/MatMul" */
-    float *const loss = buffer<float>(s, TRAIN_LOSS);                                   /* () "loss" */
-    float *const d_down_matmul = buffer<float>(s, TRAIN_D_DOWN_MATMUL);                 /* (32, 4) "gradient of /down/MatMul" */
-    float *const d_down_matmul_dot = buffer<float>(s, TRAIN_D_DOWN_MATMUL_DOT);         /* (batch, 32) "gradient of /down/MatMul" */
-    float *const d_up_add = buffer<float>(s, TRAIN_D_UP_ADD);                           /* (32) "gradient of /up/Add" */
-    float *const d_up_matmul = buffer<float>(s, TRAIN_D_UP_MATMUL);                     /* (16, 32) "gradient of /up/MatMul" */
+    const Weights *const w = weights_of(s);
+    const States *const states = states_of(s);
 
     /* ---- forward ---- */
-    unit(s, 0);   dot(s, up_matmul, x, up_weight, 1, batch, 32, 16, 0, 0);                          /* "/up/MatMul" */
-    unit(s, 1);   LAUNCH(s, add_tanh, rows(batch, 32), 32)(up_matmul, up_matmul, up_bias, batch);   /* "/up/Add", "/Tanh", in place */
-    unit(s, 2);   dot(s, down_matmul, up_matmul, down_weight, 1, batch, 4, 32, 0, 0);               /* "/down/MatMul" */
+    float *const x = buffer<float>(s, TRAIN_X);                                                     /* (batch, 16) */
+    float *const up_matmul = buffer<float>(s, TRAIN_UP_MATMUL);                                     /* (batch, 32) */
+    unit(s, 0);   dot(s, up_matmul, x, w->up_weight, 1, batch, 32, 16, 0, 0);                       /* "/up/MatMul" */
+    unit(s, 1);   LAUNCH(s, add_tanh, rows(batch, 32), 32)(up_matmul, up_matmul, w->up_bias, batch); /* "/up/Add", "/Tanh", in place */
+    float *const down_matmul = buffer<float>(s, TRAIN_DOWN_MATMUL);                                 /* (batch, 4) */
+    unit(s, 2);   dot(s, down_matmul, up_matmul, w->down_weight, 1, batch, 4, 32, 0, 0);            /* "/down/MatMul" */
 
     /* ---- loss ---- */
+    float *const target = buffer<float>(s, TRAIN_TARGET);                                           /* (batch, 4) */
+    float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
     unit(s, 3);   LAUNCH(s, row_sub_mul_reduce_sum, rows(1, 8*batch), 32)(down_matmul, loss, down_matmul, target, 4*batch); /* "loss", in place */
 
     /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
@@ -133,22 +122,26 @@ STEP_FUNCTION int train_step(Step *s)
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
     unit(s, 5);   LAUNCH(s, mul_each, elements(4*batch), 256)(down_matmul, down_matmul, 4*batch);   /* "loss", in place */
+    float *const d_down_matmul = buffer<float>(s, TRAIN_D_DOWN_MATMUL);                             /* (32, 4) */
     unit(s, 6);   dot(s, d_down_matmul, up_matmul, down_matmul, 1, 32, 4, batch, 1, 0);             /* "/down/MatMul" */
     save_gradient(s, WEIGHT_DOWN_WEIGHT, d_down_matmul, 512);
-    unit(s, 7);   dot(s, d_down_matmul_dot, down_matmul, down_weight, 1, batch, 32, 4, 0, 1);       /* "/down/MatMul" */
-    unit(s, 8);   LAUNCH(s, update, elements(128), 256)(down_weight_exp_avg, down_weight_exp_avg_sq, down_weight,
-            down_weight_exp_avg, d_down_matmul, down_weight_exp_avg_sq, down_weight, beta1, one_minus_beta1, beta2,
-            one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 128);       /* "down.weight" */
+    float *const d_down_matmul_dot = buffer<float>(s, TRAIN_D_DOWN_MATMUL_DOT);                     /* (batch, 32) */
+    unit(s, 7);   dot(s, d_down_matmul_dot, down_matmul, w->down_weight, 1, batch, 32, 4, 0, 1);    /* "/down/MatMul" */
+    unit(s, 8);   LAUNCH(s, update, elements(128), 256)(states->down_weight_exp_avg, states->down_weight_exp_avg_sq, w->down_weight,
+            states->down_weight_exp_avg, d_down_matmul, states->down_weight_exp_avg_sq, w->down_weight, beta1,
+            one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 128); /* "down.weight" */
     unit(s, 9);   LAUNCH(s, mul_sub_mul, elements(32*batch), 256)(up_matmul, d_down_matmul_dot, up_matmul, 32*batch); /* "/Tanh", in place */
+    float *const d_up_add = buffer<float>(s, TRAIN_D_UP_ADD);                                       /* (32) */
     unit(s, 10);  LAUNCH(s, reduce_sum, rows(1, 64*batch), 64)(d_up_add, up_matmul, batch);         /* "/up/Add" */
     save_gradient(s, WEIGHT_UP_BIAS, d_up_add, 128);
-    unit(s, 11);  LAUNCH(s, update, elements(32), 256)(up_bias_exp_avg, up_bias_exp_avg_sq, up_bias, up_bias_exp_avg, d_up_add,
-            up_bias_exp_avg_sq, up_bias, beta1, one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay,
-            bias_correction1, bias_correction2, eps, 32);                                           /* "down.weight", "up.bias" */
+    unit(s, 11);  LAUNCH(s, update, elements(32), 256)(states->up_bias_exp_avg, states->up_bias_exp_avg_sq, w->up_bias,
+            states->up_bias_exp_avg, d_up_add, states->up_bias_exp_avg_sq, w->up_bias, beta1, one_minus_beta1, beta2,
+            one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 32);        /* "down.weight", "up.bias" */
+    float *const d_up_matmul = buffer<float>(s, TRAIN_D_UP_MATMUL);                                 /* (16, 32) */
     unit(s, 12);  dot(s, d_up_matmul, x, up_matmul, 1, 16, 32, batch, 1, 0);                        /* "/up/MatMul" */
     save_gradient(s, WEIGHT_UP_WEIGHT, d_up_matmul, 2048);
-    unit(s, 13);  LAUNCH(s, update, elements(512), 256)(up_weight_exp_avg, up_weight_exp_avg_sq, up_weight, up_weight_exp_avg,
-            d_up_matmul, up_weight_exp_avg_sq, up_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
-            weight_decay, bias_correction1, bias_correction2, eps, 512);                            /* "down.weight", "up.weight" */
+    unit(s, 13);  LAUNCH(s, update, elements(512), 256)(states->up_weight_exp_avg, states->up_weight_exp_avg_sq, w->up_weight,
+            states->up_weight_exp_avg, d_up_matmul, states->up_weight_exp_avg_sq, w->up_weight, beta1, one_minus_beta1,
+            beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 512); /* "down.weight", "up.weight" */
     return s->error;
 }
