@@ -65,7 +65,7 @@ static bool has_trained(const Shorten *s, const Value *v)
 
 static bool wants_short(const Shorten *s, const Op *op)
 {
-    if (!is_product(op) || strcmp(op->role, "loss") == 0 || op->out[0]->dtype != DTYPE_f32) return false;
+    if (!is_product(op) || op->out[0]->dtype != DTYPE_f32) return false;
     for (int i = 0; i < 2; i++)
         if (op->in[i]->dtype != DTYPE_f32 && op->in[i]->dtype != s->type) return false;
     return has_trained(s, op->in[0]) || has_trained(s, op->in[1]);

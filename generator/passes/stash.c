@@ -28,7 +28,7 @@ typedef struct {
     uint8_t *seen;    /* by value id: a needed value could be remade from it */
     uint8_t *there;   /* by value id: lies in memory in the backward pass whatever is chosen */
     uint8_t *stored;  /* by value id: lies in memory in the forward pass anyway */
-    uint8_t *running; /* by value id: a running sum */
+    uint8_t *wide;    /* by value id: made of too many others of its size */
     uint8_t *remade;  /* by value id */
     uint8_t *kept;    /* by value id */
     int *node;        /* by value id: its first node; the second is the next one */
@@ -85,9 +85,46 @@ static bool is_cast_weight(const Value *v)
     return op && op->kind == OP_cast && op->in[0]->origin == FROM_WEIGHT && dtype_bytes(v->dtype) < dtype_bytes(op->in[0]->dtype);
 }
 
+/* The residual of the last layer is a sum of what all layers gave.  It could be remade, but the first backward kernel would do that for
+ * all layers at once, and keep what it made until each has its turn: no better than what is kept instead.  So a value that comes of more
+ * than a few others is one that later ones are remade from. */
+enum { SOURCES_MAX = 4, SMALL_SHARE = 8 };
+typedef struct {
+    int at[SOURCES_MAX + 1], n; /* distinct value ids */
+} Sources;
+
+static void add_source(Sources *to, int id)
+{
+    for (int i = 0; i < to->n; i++)
+        if (to->at[i] == id) return;
+    if (to->n <= SOURCES_MAX) to->at[to->n++] = id;
+}
+
+static void find_wide(Stash *s)
+{
+    const Graph *g = s->g;
+    Sources *sources = NEW_ARRAY(s->scratch, Sources, g->next_value + 1);
+    int64_t *size = NEW_ARRAY(s->scratch, int64_t, g->next_value + 1);
+    for (int i = 0; i < g->inputs.n; i++) size[g->inputs.at[i]->id] = expr_likely(s->symbols, value_count(g, g->inputs.at[i]));
+    for (int o = 0; o < g->ops.n; o++) {
+        const Op *op = g->ops.at[o];
+        for (int k = 0; k < op->n_out; k++) {
+            const Value *v = op->out[k];
+            Sources *own = &sources[v->id];
+            size[v->id] = expr_likely(s->symbols, value_count(g, v));
+            for (int i = 0; i < op->n_in && is_cheap(op); i++) {
+                const Sources *of = &sources[op->in[i]->id];
+                for (int j = 0; j < of->n && size[op->in[i]->id] >= size[v->id] / SMALL_SHARE; j++) add_source(own, of->at[j]);
+            }
+            s->wide[v->id] = own->n > SOURCES_MAX;
+            if (s->wide[v->id] || !is_cheap(op)) *own = (Sources){{v->id}, 1};
+        }
+    }
+}
+
 static bool can_remake(const Stash *s, const Value *v)
 {
-    return made_forward(s, v) && is_cheap(v->def) && !is_cast_weight(v);
+    return made_forward(s, v) && is_cheap(v->def) && !is_cast_weight(v) && !s->wide[v->id];
 }
 
 /* What a reshape is a view of. */
@@ -95,21 +132,6 @@ static const Value *lies_in(const Value *v)
 {
     while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
     return v;
-}
-
-/* A sum that runs through a network, each block adding to it: x + dot, with readers besides the next sum.  Kept, it stands for all
- * that was added so far. */
-static bool is_running_sum(const Stash *s, const Value *v)
-{
-    int readers = 0, sums = 0;
-    if (!v->def || v->def->kind != OP_add || v->rank == 0) return false;
-    for (int i = 0; i < 2; i++) {
-        const Value *a = lies_in(v->def->in[i]);
-        if (!a->def || (is_cheap(a->def) && !s->running[a->id])) continue;
-        sums++;
-    }
-    for (int u = 0; u < v->users.n; u++) readers += s->forward[v->users.at[u]->id];
-    return sums == 2 && readers > 1;
 }
 
 static void find_needed(Stash *s)
@@ -126,8 +148,6 @@ static void find_needed(Stash *s)
                 s->stored[lies_in(v)->id] = 1;
         }
         for (int i = 0; i < op->n_out && !is_cheap(op); i++) s->stored[op->out[i]->id] = 1;
-        if (s->forward[op->id] && op->n_out == 1 && is_running_sum(s, op->out[0]))
-            s->stored[op->out[0]->id] = s->running[op->out[0]->id] = 1;
     }
 }
 
@@ -339,12 +359,13 @@ void pass_stash(Graph *g, Buf *report)
                .seen = NEW_ARRAY(scratch, uint8_t, values),
                .there = NEW_ARRAY(scratch, uint8_t, values),
                .stored = NEW_ARRAY(scratch, uint8_t, values),
-               .running = NEW_ARRAY(scratch, uint8_t, values),
+               .wide = NEW_ARRAY(scratch, uint8_t, values),
                .remade = NEW_ARRAY(scratch, uint8_t, values),
                .kept = NEW_ARRAY(scratch, uint8_t, values),
                .node = NEW_ARRAY(scratch, int, values),
                .clone = NEW_ARRAY(scratch, Value *, values)};
     if (!find_forward(&s)) return;
+    find_wide(&s);
     find_needed(&s);
     reach(&s);
     cut(&s);
