@@ -29,6 +29,7 @@ typedef struct {
     uint8_t *there;   /* by value id: lies in memory in the backward pass whatever is chosen */
     uint8_t *stored;  /* by value id: lies in memory in the forward pass anyway */
     uint8_t *wide;    /* by value id: made of too many others of its size */
+    uint8_t *running; /* by value id: a running sum */
     uint8_t *remade;  /* by value id */
     uint8_t *kept;    /* by value id */
     int *node;        /* by value id: its first node; the second is the next one */
@@ -134,6 +135,21 @@ static const Value *lies_in(const Value *v)
     return v;
 }
 
+/* A sum that runs through a network, each block adding to it: x + dot, with readers besides the next sum.  Kept, it stands for all
+ * that was added so far. */
+static bool is_running_sum(const Stash *s, const Value *v)
+{
+    int readers = 0, sums = 0;
+    if (!v->def || v->def->kind != OP_add || v->rank == 0) return false;
+    for (int i = 0; i < 2; i++) {
+        const Value *a = lies_in(v->def->in[i]);
+        if (!a->def || (is_cheap(a->def) && !s->running[a->id])) continue;
+        sums++;
+    }
+    for (int u = 0; u < v->users.n; u++) readers += s->forward[v->users.at[u]->id];
+    return sums == 2 && readers > 1;
+}
+
 static void find_needed(Stash *s)
 {
     const Graph *g = s->g;
@@ -148,6 +164,8 @@ static void find_needed(Stash *s)
                 s->stored[lies_in(v)->id] = 1;
         }
         for (int i = 0; i < op->n_out && !is_cheap(op); i++) s->stored[op->out[i]->id] = 1;
+        if (s->forward[op->id] && op->n_out == 1 && is_running_sum(s, op->out[0]))
+            s->stored[op->out[0]->id] = s->running[op->out[0]->id] = 1;
     }
 }
 
@@ -360,6 +378,7 @@ void pass_stash(Graph *g, Buf *report)
                .there = NEW_ARRAY(scratch, uint8_t, values),
                .stored = NEW_ARRAY(scratch, uint8_t, values),
                .wide = NEW_ARRAY(scratch, uint8_t, values),
+               .running = NEW_ARRAY(scratch, uint8_t, values),
                .remade = NEW_ARRAY(scratch, uint8_t, values),
                .kept = NEW_ARRAY(scratch, uint8_t, values),
                .node = NEW_ARRAY(scratch, int, values),
