@@ -1,6 +1,6 @@
 /* blas.h on the processor. */
 #include "blas.h"
-#include "tile.h"
+#include "dot_deep.h"
 #define bfloat16 cblas_bfloat16 /* OpenBLAS has a type of that name */
 #include <cblas.h>
 #undef bfloat16
@@ -97,6 +97,7 @@ static void library_dot(Step *s, T *c, const T *a, const T *b, int64_t batch, in
         return;
     }
     if (batch == 1 && !ta && !tb && !add && few_rows_dot(c, a, b, m, n, k)) return;
+    if (batch == 1 && ta && !tb && deep_dot(c, a, b, m, n, k, add)) return;
     const double each = (double)m * (double)n * (double)k;
     const bool shared = batch > 1 && each * (double)batch > HOST_GRAIN && (batch >= omp_get_max_threads() || each < 1e6);
 #pragma omp parallel for schedule(static) if (shared)

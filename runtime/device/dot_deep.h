@@ -1,0 +1,64 @@
+/* Part of blas_host.cpp: c (m, n) = a (k, m)^T · b (k, n) where k is long and c is small: the gradient of a weight, a sum over all
+ * samples and steps.  A library shares out such a product badly.  Here c is shared out, and k is walked in chunks, of which a few
+ * columns of a and of b are put side by side, so that the sums stay in registers and what they read stays near.
+ * The order of the sums depends on nothing but k. */
+#ifndef DEVICE_DOT_DEEP_H
+#define DEVICE_DOT_DEEP_H
+#include "tile.h"
+
+enum { DEEP_CHUNK = 192, DEEP_ROWS = 64, DEEP_LEAST = 256, DEEP_SUMS = 1 << 17 };
+
+/* rows of `width` elements out of rows of `from_row`, the missing ones 0 */
+template <class T> static void pack_columns(T *to, const T *from, int64_t rows, int64_t from_row, int64_t columns, int64_t width)
+{
+    for (int64_t r = 0; r < rows; r++, to += width, from += from_row) {
+        if (columns == width)
+            memcpy(to, from, (size_t)width * sizeof(T));
+        else
+            for (int64_t i = 0; i < width; i++) to[i] = i < columns ? from[i] : T(0);
+    }
+}
+
+/* Some rows of c and its columns first to last. */
+template <class T>
+static void deep_part(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, int64_t rows, int64_t first, int64_t last,
+                      bool add)
+{
+    constexpr int V = 2, WIDTH = V * Lanes<T>::N;
+    alignas(64) T some_a[DEEP_CHUNK * DEEP_ROWS], some_b[DEEP_CHUNK * WIDTH], sums[DEEP_ROWS * WIDTH];
+    for (int64_t at = 0; at < k; at += DEEP_CHUNK, add = true) {
+        const int64_t depth = k - at < DEEP_CHUNK ? k - at : (int64_t)DEEP_CHUNK;
+        pack_columns(some_a, a + at * m, depth, m, rows, (int64_t)DEEP_ROWS);
+        for (int64_t j = first; j < last; j += WIDTH) {
+            const int64_t columns = last - j < WIDTH ? last - j : (int64_t)WIDTH;
+            pack_columns(some_b, b + at * n + j, depth, n, columns, (int64_t)WIDTH);
+            const T *const from[V] = {some_b, some_b + Lanes<T>::N};
+            if (columns == WIDTH && add) {
+                register_rows<block_rows(V), V, true>(rows, c + j, n, some_a, 1, DEEP_ROWS, from, WIDTH, depth);
+            } else if (columns == WIDTH) {
+                register_rows<block_rows(V), V, false>(rows, c + j, n, some_a, 1, DEEP_ROWS, from, WIDTH, depth);
+            } else {
+                register_rows<block_rows(V), V, false>(rows, sums, WIDTH, some_a, 1, DEEP_ROWS, from, WIDTH, depth);
+                for (int64_t r = 0; r < rows; r++)
+                    for (int64_t i = 0; i < columns; i++) c[r * n + j + i] = (add ? c[r * n + j + i] : T(0)) + sums[r * WIDTH + i];
+            }
+        }
+    }
+}
+
+/* True where it was done. */
+template <class T> static bool deep_dot(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, bool add)
+{
+    constexpr int64_t WIDTH = 2 * Lanes<T>::N;
+    if (k < DEEP_LEAST || k < m || k < n || m < 8 || n < WIDTH / 2 || m * n > DEEP_SUMS) return false;
+    const int64_t threads = omp_get_max_threads(), groups = (m + DEEP_ROWS - 1) / DEEP_ROWS, blocks = (n + WIDTH - 1) / WIDTH;
+    const int64_t wanted = (threads + groups - 1) / groups, splits = wanted < blocks ? wanted : blocks;
+#pragma omp parallel for schedule(static)
+    for (int64_t part = 0; part < groups * splits; part++) {
+        const int64_t group = part / splits, split = part % splits, row = group * m / groups, rows = (group + 1) * m / groups - row;
+        const int64_t first = split * blocks / splits * WIDTH, end = (split + 1) * blocks / splits * WIDTH;
+        deep_part(c + row * n, a + row, b, m, n, k, rows, first, end < n ? end : n, add);
+    }
+    return true;
+}
+#endif
