@@ -554,8 +554,9 @@ static void program_table(Tables *t, const Program *p)
         "static const Program %s = {\n    .name = \"%s\",\n    .n_buffers = %s_BUFFERS,\n    .lives = %s_lives,\n    .bytes = "
         "%s_bytes,\n"
         "    .n_inputs = INPUTS,\n    .input_buffer = %s_input_buffer,\n    .n_outputs = %d,\n    .outputs = %s_outputs,\n"
-        "    .output_buffer = %s_output_buffer,\n    .n_launches = %d,\n    .traffic = %s_traffic,\n    .run = %s_step,\n",
-        n, n, upper(l->arena, n), n, n, n, p->outputs.n, n, n, p->positions, n, n);
+        "    .output_buffer = %s_output_buffer,\n    .n_launches = %d,\n    .traffic = %s_traffic,\n",
+        n, n, upper(l->arena, n), n, n, n, p->outputs.n, n, n, p->positions, n);
+    if (strcmp(n, "unfused") != 0) buf_printf(&t->out, "    .run = %s_step,\n", n); /* the other is loaded when it is needed */
     if (blocks) buf_printf(&t->out, "    .n_blocks = %d,\n    .blocks = %s_blocks,\n", blocks, n);
     if (units)
         buf_printf(&t->out,
@@ -575,7 +576,7 @@ static void model_table(Tables *t)
 {
     const Project *p = t->project;
     Arena *arena = t->l->arena;
-    const char *names[] = {"train", "evaluate", "infer"};
+    const char *names[] = {"train", "evaluate", "infer", "unfused"};
     buf_printf(&t->out,
                "const Model model = {\n    .name = %s,\n    .source = %s,\n    .loss = %s,\n    .optimizer = %s,\n    .precision = "
                "%s,\n    .classifies = %s,\n",
@@ -589,7 +590,7 @@ static void model_table(Tables *t)
                "    .n_states = %d,\n    .states = states,\n    .n_hypers = %d,\n    .hypers = hypers,\n    .bind = bind,\n"
                "    .n_guards = sizeof guards / sizeof *guards - 1,\n    .guards = guards,\n",
                t->l->dims.n, batch_dim(t->l), t->l->states.n, t->l->hypers.n);
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 4; k++)
         for (int i = 0; i < t->n; i++)
             if (strcmp(t->programs[i]->name, names[k]) == 0) buf_printf(&t->out, "    .%s = &%s,\n", names[k], names[k]);
     buf_printf(&t->out, "    .settings = %s,\n};\n", c_string(arena, p->settings ? p->settings : ""));

@@ -510,6 +510,11 @@ static void add_recipe(Maker *m, const Group *group, int of)
     vec_push(m->l->arena, &m->p->recipes, unit);
 }
 
+bool program_trains(const Program *p)
+{
+    return strcmp(p->name, "train") == 0 || strcmp(p->name, "unfused") == 0;
+}
+
 int program_all_units(const Program *p)
 {
     return p->units.n + p->recipes.n;
@@ -541,7 +546,7 @@ static void place_outputs(Maker *m)
 {
     Program *p = m->p;
     const Graph *g = p->graph;
-    bool trains = strcmp(p->name, "train") == 0;
+    bool trains = program_trains(p);
     for (int i = 0; i < g->outputs.n && !trains; i++) {
         Value *v = g->outputs.at[i];
         const Place *place = v->origin == FROM_HYPER ? NULL : program_place(p, v);

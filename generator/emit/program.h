@@ -144,6 +144,7 @@ typedef struct Program {
 typedef struct Launches Launches;
 Launches *launches_of(Arena *arena, Kernels *k, Symbols *symbols, const Groups *groups);
 void launches_kernels(const Launches *launches, Map *names); /* adds the names of kernels and library functions */
+bool program_trains(const Program *p); /* it changes weights: "train", "unfused" */
 Program *program_make(Layout *layout, const char *name, const Groups *groups, const Launches *launches);
 const Place *program_place(const Program *p, const Value *v);
 int program_all_units(const Program *p); /* units, then recipes */

@@ -12,7 +12,7 @@
 #include "support/json.h"
 #include <string.h>
 
-enum { PROGRAMS_MAX = 3 };
+enum { UNFUSED = 3, PROGRAMS_MAX };
 
 /* ---- canonical expressions ---- */
 static void canonical_value(const Graph *g, Value *v)
@@ -154,7 +154,7 @@ static const char *multiplied(Arena *arena, const Kernels *kernels, bool only_sh
 }
 
 static void write_folder(const Project *project, const Layout *layout, Program *const *programs, const Groups *const *groups, int n,
-                         const Kernels *all)
+                         const Kernels *all, const Kernels *unfused)
 {
     const char *kernels = kernels_text(all);
     Arena *arena = layout->arena;
@@ -169,6 +169,10 @@ static void write_folder(const Project *project, const Layout *layout, Program *
     write_text(folder, "model.h", text_of_header, project, layout, programs, n, kernels);
     write_text(folder, "model.cu", model_cu, project, layout, programs, n, kernels);
     write_text(folder, "controller.c", text_of_tables, project, layout, programs, n, kernels);
+    if (unfused)
+        write_text(folder, "unfused.cu", unfused_cu, project, layout, programs, n, kernels_text(unfused));
+    else
+        folder_without(folder, "unfused.cu");
     if (!project->tables_alone) {
         folder_text(folder, "main.c", template_fill(arena, "templates/main.c", holes, n_holes));
         folder_text(folder, "Makefile", template_fill(arena, "templates/Makefile", holes, n_holes));
@@ -176,7 +180,7 @@ static void write_folder(const Project *project, const Layout *layout, Program *
         if (project->options->no_report)
             folder_without(folder, "report.html");
         else
-            write_report(folder, project, layout, programs, groups, n);
+            write_report(folder, project, layout, programs, groups, n - (unfused != NULL));
     }
     if (project->trainable_table && !project->options->inference) folder_text(folder, "trainable.txt", project->trainable_table);
     write_weights(folder, layout);
@@ -185,21 +189,22 @@ static void write_folder(const Project *project, const Layout *layout, Program *
 
 void emit_project(const Project *project, Arena *arena, Symbols *symbols)
 {
-    Graph *graphs[PROGRAMS_MAX] = {project->train, project->evaluate, project->infer};
-    const char *names[PROGRAMS_MAX] = {"train", "evaluate", "infer"};
+    const bool twin = project->train && !project->options->no_fuse && !project->tables_alone;
+    Graph *graphs[PROGRAMS_MAX] = {project->train, project->evaluate, project->infer, twin ? project->train : NULL};
+    const char *names[PROGRAMS_MAX] = {"train", "evaluate", "infer", "unfused"};
     Groups *groups[PROGRAMS_MAX];
     Launches *launches[PROGRAMS_MAX];
     Program *programs[PROGRAMS_MAX];
-    Kernels *kernels = kernels_new(arena, symbols);
+    Kernels *kernels = kernels_new(arena, symbols), *plain = kernels_new(arena, symbols);
     Layout *layout = layout_new(arena, symbols);
     Map *kernel_names = map_new(arena);
     int n = 0;
     for (int i = 0; i < PROGRAMS_MAX; i++) {
         if (!graphs[i]) continue;
         canonical_graph(graphs[i]);
-        groups[n] = pass_fuse(graphs[i], project->options->no_fuse);
+        groups[n] = pass_fuse(graphs[i], project->options->no_fuse || i == UNFUSED);
         pass_schedule(groups[n]);
-        launches[n] = launches_of(arena, kernels, symbols, groups[n]);
+        launches[n] = launches_of(arena, i == UNFUSED ? plain : kernels, symbols, groups[n]);
         launches_kernels(launches[n], kernel_names);
         layout_add(layout, graphs[i]);
         names[n++] = names[i];
@@ -213,5 +218,5 @@ void emit_project(const Project *project, Arena *arena, Symbols *symbols)
             pass_rematerialize(arena, symbols, programs[i]);
             find_plans(layout, programs[i]);
         }
-    write_folder(project, layout, programs, (const Groups *const *)groups, n, kernels);
+    write_folder(project, layout, programs, (const Groups *const *)groups, n, kernels, twin ? plain : NULL);
 }

@@ -570,7 +570,7 @@ void step_text(Buf *out, const Layout *layout, const Program *p, const Guards *g
     replays_text(out, layout, p, memory);
     const char *body = buf_text(&w.body);
     Map *used = words(layout->arena, body);
-    bool trains = strcmp(p->name, "train") == 0;
+    bool trains = program_trains(p);
     buf_printf(out, "/* %s.  Returns 0, or the error of the first launch that failed%s. */\n",
                trains                             ? "One step of training"
                : strcmp(p->name, "evaluate") == 0 ? "Loss and outputs of a batch; changes nothing"
@@ -615,11 +615,11 @@ static void dims_line(Buf *out, const Layout *l)
     buf_put(out, l->dims.n ? "\n" : "none: every shape is fixed\n");
 }
 
-static void head(Buf *out, const Project *project, const Layout *l, Program *const *programs, int n)
+static void head(Buf *out, const Project *project, const Layout *l, Program *const *programs, int n, const char *file)
 {
     buf_put(out, "/* ");
     comment_put(out, file_name(project->options->model));
-    buf_put(out, " -> model.cu\n");
+    buf_printf(out, " -> %s\n", file);
     if (project->train) {
         buf_put(out, " * loss   ");
         comment_put(out, project->loss.text ? project->loss.text : "the model's own");
@@ -656,13 +656,15 @@ static bool calls(const char *text, const char *name)
     return false;
 }
 
-const char *model_cu(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)
+/* A source of its own for some of the programs; guards are those of all. */
+static const char *source_text(const Project *project, const Layout *layout, Program *const *programs, int n, Program *const *all,
+                               int n_all, const char *kernels, const char *file)
 {
     Buf out = {.arena = layout->arena};
-    head(&out, project, layout, programs, n);
+    head(&out, project, layout, programs, n, file);
     Buf steps = {.arena = layout->arena};
     const Bindings bindings = bindings_make(layout);
-    const Guards guards = guards_make(project, layout, &bindings, programs, n);
+    const Guards guards = guards_make(project, layout, &bindings, all, n_all);
     for (int i = 0; i < n; i++) {
         buf_put(&steps, "\n");
         step_text(&steps, layout, programs[i], &guards);
@@ -677,4 +679,15 @@ const char *model_cu(const Project *project, const Layout *layout, Program *cons
     buf_put(&out, kernels);
     buf_put(&out, buf_text(&steps));
     return buf_text(&out);
+}
+
+const char *model_cu(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)
+{
+    if (n > 1 && strcmp(programs[n - 1]->name, "unfused") == 0) n--;
+    return source_text(project, layout, programs, n, programs, n, kernels, "model.cu");
+}
+
+const char *unfused_cu(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)
+{
+    return source_text(project, layout, programs + n - 1, 1, programs, n, kernels, "unfused.cu");
 }

@@ -115,6 +115,7 @@ typedef struct {
     void (*bind)(const Arrival *arrival, int64_t *dims); /* reads the dims off the shapes; a dim no input shows keeps its place's value */
     int n_guards; const Guard *guards;
     const Program *train, *evaluate, *infer;           /* NULL where not generated */
+    const Program *unfused;                            /* train with a kernel for each operation; its run is NULL until it is loaded (fallback.h) */
     const char *settings;                              /* the generator's command line, for the log */
 } Model;
 extern const Model model;                              /* the only external name of controller.c */
