@@ -38,6 +38,20 @@ void event_nan(FILE *to, int64_t step, int unit, const char *node, const char *k
     fputs("}\n", to);
 }
 
+void event_fallback(FILE *to, const Model *m, int64_t step, const char *guard, const char *kernel, const char *detail, const int64_t *dims,
+                    double milliseconds)
+{
+    fprintf(to, "{\"event\":\"fell_back\",\"step\":%lld", (long long)step);
+    member(to, "guard", guard);
+    member(to, "kernel", kernel);
+    member(to, "detail", detail);
+    fputs(",\"dims\":", to);
+    json_dims(to, m, dims);
+    fputs(",\"action\":\"unfused\",\"milliseconds\":", to);
+    json_real(to, milliseconds);
+    fputs(",\"variant\":null}\n", to);
+}
+
 void event_variant(FILE *to, const Model *m, int64_t step, const VariantEvent *event)
 {
     fputs("{\"event\":", to);

@@ -25,6 +25,9 @@ void event_guard(FILE *to, const Model *m, const char *event, int64_t step, cons
                  double milliseconds);
 /* The unit of a step whose result was the first to hold a NaN: its node, last kernel, and what held it. */
 void event_nan(FILE *to, int64_t step, int unit, const char *node, const char *kernel, const char *tensor);
+/* The unfused program made a step: guard "launch_status", with the kernel whose launch failed, or "same_as_unfused", with what differed. */
+void event_fallback(FILE *to, const Model *m, int64_t step, const char *guard, const char *kernel, const char *detail, const int64_t *dims,
+                    double milliseconds);
 /* A variant: "variant_compiling", "variant_swapped", "variant_dropped". */
 void event_variant(FILE *to, const Model *m, int64_t step, const VariantEvent *event);
 /* The last line of a run that had events: of its batches, how many trained, and every event with its number. */

@@ -14,13 +14,15 @@ typedef struct Trace {
     int64_t *bytes; /* by buffer, of this step */
     void *copy;
     size_t room;
+    bool looks;
     int running; /* unit; -1: none yet */
     int unit;    /* the first that made a NaN; -1: none has */
     const char *tensor, *kernel; /* what held the NaN, and the last launch of its unit */
     bool failed; /* memory or copies: the step itself is whole */
 } Trace;
 
-Trace *trace_create(const Model *m, const Program *program, struct Device *device); /* NULL without memory */
+/* looks: for NaN; otherwise only what a test ordered is done: launches that leave garbage.  NULL without memory. */
+Trace *trace_create(const Model *m, const Program *program, struct Device *device, bool looks);
 void trace_destroy(Trace *trace);
 void trace_begin(Trace *trace, Step *step); /* before a step: it will be looked at */
 void trace_end(Trace *trace, Step *step);   /* behind it: its last unit, too */

@@ -1,23 +1,21 @@
-/* Makes, proves and keeps variants.  Needs: make and a compiler, in PATH; without them everything stays generic, and that is said once.
- * Breaks: nothing. */
+/* Makes, proves and keeps variants.  Needs: make and a compiler, in PATH; without them everything stays generic, and that is said
+ * once. Breaks: nothing. */
 #define _POSIX_C_SOURCE 200809L
 #include "variants.h"
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include "../trainer/fault.h"
+#include "compile.h"
 
-static const double HOT_SECONDS = 60, /* dims that have taken so long in steps, and will take twice that again, are worth a compiler's time */
-    FASTER = 0.98;                    /* of the generic program's time: less is noise */
+static const double HOT_SECONDS =
+                        60, /* dims that have taken so long in steps, and will take twice that again, are worth a compiler's time */
+    FASTER = 0.98;          /* of the generic program's time: less is noise */
 static const int COMPILE_SECONDS = 300;
 
 typedef enum { COUNTED, COMPILING, PROVING, SWAPPED, DROPPED } Stage;
@@ -43,8 +41,7 @@ typedef struct {
     pthread_cond_t wake;
     bool wanted, done, quit;
     int variant;
-    char *arguments[11], texts[4][4400]; /* NULL ends them */
-    int limit; /* seconds */
+    Compile making;
     char outcome[200]; /* "": it is there */
     double milliseconds;
 } Job;
@@ -74,69 +71,13 @@ static double now(void)
 }
 
 /* ---- the compiler's thread ---- */
-
-/* Waits for the process until the deadline, then ends it and what it started. */
-static int wait_until(Job *job, pid_t child, double deadline, bool *late)
+static bool told_to_quit(void *of)
 {
-    const struct timespec pause = {0, 20000000};
-    int status = 0;
-    *late = false;
-    while (waitpid(child, &status, WNOHANG) == 0) {
-        pthread_mutex_lock(&job->mutex);
-        bool quit = job->quit;
-        pthread_mutex_unlock(&job->mutex);
-        if (quit || now() > deadline) {
-            *late = true;
-            kill(-child, SIGKILL);
-            waitpid(child, &status, 0);
-            return status;
-        }
-        nanosleep(&pause, NULL);
-    }
-    return status;
-}
-
-/* In a process group of its own, its output thrown away: it may be ended with all it started. */
-static int spawn(char **arguments, pid_t *child)
-{
-    extern char **environ;
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    if (posix_spawn_file_actions_init(&files)) return ENOMEM;
-    if (posix_spawnattr_init(&attributes)) {
-        posix_spawn_file_actions_destroy(&files);
-        return ENOMEM;
-    }
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    int error = posix_spawnp(child, arguments[0], &files, &attributes, arguments, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-    return error;
-}
-
-static void compile(Job *job, char *outcome, size_t size)
-{
-    pid_t child;
-    bool late;
-    int error = spawn(job->arguments, &child);
-    outcome[0] = 0;
-    if (error) {
-        snprintf(outcome, size, "%s cannot be started: %s", job->arguments[0], strerror(error));
-        return;
-    }
-    int status = wait_until(job, child, now() + job->limit, &late);
-    if (late)
-        snprintf(outcome, size, "the compiler took more than %d s", job->limit);
-    else if (WIFSIGNALED(status))
-        snprintf(outcome, size, "the compiler was ended by signal %d", WTERMSIG(status));
-    else if (WEXITSTATUS(status) == 127 || WEXITSTATUS(status) == 126)
-        snprintf(outcome, size, "make is not here");
-    else if (WEXITSTATUS(status))
-        snprintf(outcome, size, "make ended with status %d", WEXITSTATUS(status));
+    Job *job = of;
+    pthread_mutex_lock(&job->mutex);
+    bool quit = job->quit;
+    pthread_mutex_unlock(&job->mutex);
+    return quit;
 }
 
 static void *serve(void *of)
@@ -151,7 +92,7 @@ static void *serve(void *of)
         }
         pthread_mutex_unlock(&job->mutex);
         double start = now();
-        compile(job, outcome, sizeof outcome);
+        compile_target(&job->making, told_to_quit, job, outcome, sizeof outcome);
         pthread_mutex_lock(&job->mutex);
         memcpy(job->outcome, outcome, sizeof outcome);
         job->milliseconds = 1e3 * (now() - start);
@@ -269,16 +210,14 @@ static void ask(Variants *v, Variant *variant)
     Job *job = &v->job;
     if (!v->running && !start_thread(v)) return;
     pthread_mutex_lock(&job->mutex);
-    snprintf(job->texts[0], sizeof job->texts[0], "%s", v->options.folder);
-    snprintf(job->texts[1], sizeof job->texts[1], "variants/%s.so", variant->name);
-    snprintf(job->texts[2], sizeof job->texts[2], "DEVICE=%s", v->options.device);
-    snprintf(job->texts[3], sizeof job->texts[3], "VARIANT_DIMS=");
+    Compile *making = &job->making;
+    *making = (Compile){.folder = v->options.folder, .device = v->options.device, .limit = v->limit};
+    snprintf(making->target, sizeof making->target, "variants/%s.so", variant->name);
+    snprintf(making->more, sizeof making->more, "VARIANT_DIMS=");
     for (int d = 0; d < v->model->n_dims; d++)
-        text_add(job->texts[3], sizeof job->texts[3], "%s%lld", d ? "," : "", (long long)(variant->dims[d] - (v->wrong && variant->dims[d] > 1)));
-    char *arguments[] = {"nice", "-n", "19", "make", "-s", "-C", job->texts[0], job->texts[1], job->texts[2], job->texts[3]};
-    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) job->arguments[i] = arguments[i];
+        text_add(making->more, sizeof making->more, "%s%lld", d ? "," : "",
+                 (long long)(variant->dims[d] - (v->wrong && variant->dims[d] > 1)));
     job->variant = (int)(variant - v->variant);
-    job->limit = v->limit;
     job->wanted = true;
     job->done = false;
     pthread_cond_signal(&job->wake);
@@ -396,6 +335,11 @@ bool variants_event(Variants *variants, VariantEvent *event)
     }
     const Happened *h = &v->happened[v->n_told++];
     const Variant *variant = &v->variant[h->variant];
-    *event = (VariantEvent){h->event, variant->dims, variant->name, strcmp(h->event, "variant_compiling") ? variant->detail : "", variant->compile_ms, v->failed == h->variant};
+    *event = (VariantEvent){h->event,
+                            variant->dims,
+                            variant->name,
+                            strcmp(h->event, "variant_compiling") ? variant->detail : "",
+                            variant->compile_ms,
+                            v->failed == h->variant};
     return true;
 }

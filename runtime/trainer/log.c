@@ -110,6 +110,15 @@ int log_nan(Log *log, const Session *session, int64_t step, Fault *fault)
     return finish_line(log, fault);
 }
 
+int log_fallback(Log *log, const Session *session, int64_t step, const StepResult *result, Fault *fault)
+{
+    const char *guard = result->wrong ? "same_as_unfused" : "launch_status";
+    tally_add(&log->tally, "fell_back", result->wrong ? guard : result->kernel);
+    if (!log->out) return 0;
+    event_fallback(log->out, session->model, step, guard, result->kernel, result->differs, session->dims, result->seconds * 1e3);
+    return finish_line(log, fault);
+}
+
 int log_variants(Log *log, const Session *session, int64_t step, Fault *fault)
 {
     VariantEvent event;

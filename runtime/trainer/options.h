@@ -26,6 +26,7 @@ typedef struct {
     double max_skipped;
     const char *quarantine;
     bool trace_nan;
+    int64_t verify_every;
     int variants; /* 0 auto, 1 off, 2 eager */
     const char *checkpoint;
     int64_t checkpoint_every; /* 0: at the end and on signals */

@@ -10,12 +10,11 @@
 #include <string.h>
 #include <time.h>
 #include "arrival.h"
+#include "heal.h"
 
 /* As torch.amp.GradScaler has it. */
 static const double FIRST_LOSS_SCALE = 65536;
 enum { STEPS_TO_SCALE_UP = 2000 };
-
-static const int64_t PROVE_MOST = 256 << 20; /* bytes of state: a proof keeps two copies of it in host memory */
 
 int device_fault(int error, const char *doing, Fault *fault)
 {
@@ -67,13 +66,17 @@ int session_open(Session **session, const Model *m, const SessionOptions *option
         s->state_bytes = state_bytes(m, options->training);
         status = device_fault(device_open(&s->device, options->memory_limit), "opening the device", fault);
     }
-    if (!status && options->variants && m->train && s->state_bytes <= PROVE_MOST) {
-        const VariantOptions wanted = {.folder = options->variants, .device = device_kind(), .eager = options->variants_eager};
+    if (!status && options->folder && options->variants && m->train && s->state_bytes <= COPIES_MOST) {
+        const VariantOptions wanted = {.folder = options->folder, .device = device_kind(), .eager = options->variants_eager};
         s->variants = variants_create(m, &wanted);
         if (!s->variants) status = fault_memory(fault);
     }
-    if (!status && options->trace_nan && m->train) {
-        s->trace = trace_create(m, m->train, s->device);
+    if (!status && options->folder && m->unfused) {
+        s->fallback = fallback_create(m, options->folder, device_kind());
+        if (!s->fallback) status = fault_memory(fault);
+    }
+    if (!status && m->train && (options->trace_nan || device_faults(s->device)->garble_launch)) {
+        s->trace = trace_create(m, m->train, s->device, options->trace_nan);
         if (!s->trace) status = fault_memory(fault);
     }
     if (status) {
@@ -94,7 +97,9 @@ void session_close(Session *session)
     planner_destroy(session->planner);
     trace_destroy(session->trace);
     variants_destroy(session->variants);
+    fallback_destroy(session->fallback);
     free(session->state_copies);
+    free(session->known);
     free(session->weights);
     free(session->states);
     free(session->hypers);
@@ -234,7 +239,7 @@ static int grow_arena(Session *s, int64_t bytes)
 }
 
 /* Without a limit the device's memory is the limit, found out by asking for more. */
-static int plan_step(Session *s, const Program *program, Fault *fault)
+int step_plan(Session *s, const Program *program, Fault *fault)
 {
     int64_t room = room_for_arena(s);
     for (int tries = 0;; tries++) {
@@ -252,7 +257,7 @@ static int plan_step(Session *s, const Program *program, Fault *fault)
 }
 
 /* Points change where buffers lie: the step gets a copy. */
-static int place_buffers(Session *s, const Program *program, Fault *fault)
+int step_place(Session *s, const Program *program, Fault *fault)
 {
     if (program->n_buffers > s->at_room) {
         free(s->at);
@@ -353,7 +358,7 @@ static bool guards_break(Session *s, const Batch *batch, StepResult *result)
     return result->broke;
 }
 
-static int upload(Session *s, const Program *program, const Batch *batch, Fault *fault)
+int step_upload(Session *s, const Program *program, const Batch *batch, Fault *fault)
 {
     for (int i = 0; i < program->n_inputs; i++) {
         const BatchInput *input = &batch->inputs[i];
@@ -382,7 +387,7 @@ static void step_broke(Session *s, const Step *step, int error, StepResult *resu
 }
 
 /* Runs a step; 0 or its error. */
-static int launch_step(Session *s, const Program *program, int64_t number, Step *step, double *seconds)
+int step_launch(Session *s, const Program *program, int64_t number, Step *step, double *seconds)
 {
     const double start = now();
     memcpy(s->late, s->dims, (size_t)s->model->n_dims * sizeof *s->dims);
@@ -399,6 +404,7 @@ static int launch_step(Session *s, const Program *program, int64_t number, Step 
     step->recompute = s->plan->recompute;
     step->copies = s->plan->host_bytes ? s->copies : NULL;
     step->program = program;
+    step->loss = NAN; /* until the commit point */
     const bool traced = s->trace && program == s->model->train;
     if (traced) trace_begin(s->trace, step);
     int error = program->run(step), finished = device_finish(s->device);
@@ -407,45 +413,10 @@ static int launch_step(Session *s, const Program *program, int64_t number, Step 
     return error ? error : step->error ? step->error : finished;
 }
 
-/* Both programs from the same state, in turn first; what the generic one made stands.  *error: of its step. */
-static int prove(Session *s, const Program *generic, const Program *candidate, const Batch *batch, Step *step, int *error, Fault *fault)
-{
-    const bool generic_first = s->proofs++ % 2;
-    const size_t bytes = (size_t)s->state_bytes;
-    if (!s->state_copies) s->state_copies = malloc(2 * bytes + 1);
-    if (!s->state_copies) return fault_memory(fault);
-    char *before = s->state_copies, *first = s->state_copies + bytes;
-    double seconds[2];
-    Step steps[2];
-    int errors[2], failed = device_download(s->device, before, s->state, bytes);
-    errors[0] = launch_step(s, generic_first ? generic : candidate, batch->number, &steps[0], &seconds[0]);
-    if (!failed) failed = device_download(s->device, first, s->state, bytes);
-    if (!failed) failed = device_upload(s->device, s->state, before, bytes);
-    int status = device_fault(failed, "copying weights to prove a variant", fault);
-    if (!status) status = place_buffers(s, generic, fault);
-    if (!status) status = upload(s, generic, batch, fault);
-    if (status) return status;
-    errors[1] = launch_step(s, generic_first ? candidate : generic, batch->number, &steps[1], &seconds[1]);
-    failed = device_download(s->device, before, s->state, bytes);
-    if (!failed && generic_first) failed = device_upload(s->device, s->state, first, bytes);
-    const bool same = errors[0] == errors[1] && !memcmp(&steps[0].loss, &steps[1].loss, sizeof(double)) && !memcmp(before, first, bytes);
-    variants_proven(s->variants, s->dims, same, seconds[!generic_first], seconds[generic_first]);
-    *step = steps[!generic_first];
-    *error = errors[!generic_first];
-    return device_fault(failed, "copying weights to prove a variant", fault);
-}
-
 static int run_program(Session *s, const Program *program, const Batch *batch, StepResult *result, Fault *fault)
 {
-    const bool varies = s->variants && program == s->model->train && !s->gradients && !s->trace;
-    const Program *candidate = NULL, *chosen = varies ? variants_program(s->variants, s->dims, program, &candidate) : program;
-    double seconds;
-    int error = 0, status = 0;
     Step step;
-    if (candidate)
-        status = prove(s, program, candidate, batch, &step, &error, fault);
-    else
-        error = launch_step(s, chosen, batch->number, &step, &seconds);
+    int error = 0, status = heal_run(s, program, batch, &step, &error, result, fault);
     if (status) return status;
     result->nan = s->trace && program == s->model->train && s->trace->unit >= 0;
     if (error == STEP_NOT_FINITE || error == STEP_BROKEN) {
@@ -454,7 +425,8 @@ static int run_program(Session *s, const Program *program, const Batch *batch, S
     }
     result->overflowed = error == STEP_OVERFLOW;
     if (error == DEVICE_LAUNCH_FAILED && step.kernel)
-        return fault_set(fault, STATUS_FAULT, "running a step: kernel %s: %s", step.kernel, device_error_text(error));
+        return fault_set(fault, STATUS_FAULT, "running a step: kernel %s: %s%s%s", step.kernel, device_error_text(error),
+                         *result->not_healed ? "; the unfused program could not take over: " : "", result->not_healed);
     if (error && !result->overflowed) return fault_set(fault, STATUS_FAULT, "running a step: %s", device_error_text(error));
     result->loss = step.loss;
     return 0;
@@ -485,15 +457,15 @@ int session_run(Session *session, const Program *program, const Batch *batch, St
     stand_in_for_absent(s->model, batch, s->dims, s->arrived);
     int status = 0;
     if (!kind_breaks(s, batch, result) && !guards_break(s, batch, result)) {
-        status = plan_step(s, program, fault);
-        if (!status) status = place_buffers(s, program, fault);
+        status = step_plan(s, program, fault);
+        if (!status) status = step_place(s, program, fault);
         if (!status && s->plan->host_bytes) status = prepare_copies(s, program, fault);
         if (!status) {
             result->peak_bytes = s->state_bytes + s->plan->arena_bytes;
             result->recomputed = s->plan->recomputed;
             result->offloaded = s->plan->offloaded_bytes;
             if (result->peak_bytes > s->peak_bytes) s->peak_bytes = result->peak_bytes;
-            status = upload(s, program, batch, fault);
+            status = step_upload(s, program, batch, fault);
         }
         if (!status) status = run_program(s, program, batch, result, fault);
         const bool trained = !status && !result->broke && program == s->model->train;

@@ -89,7 +89,9 @@ static int open_session(Training *t)
                              .training = true,
                              .recompute_off = o->recompute == 1,
                              .plan_again = o->on_anomaly == ANOMALY_HEAL,
-                             .variants = o->variants == 1 || o->trace_nan ? NULL : t->folder,
+                             .folder = o->on_anomaly == ANOMALY_HEAL || o->verify_every ? t->folder : NULL,
+                             .variants = o->variants != 1 && !o->trace_nan,
+                             .verify_every = o->verify_every,
                              .variants_eager = o->variants == 2,
                              .trace_nan = o->trace_nan};
     int status = may_offload(o) ? calibration_find(o, t->folder, o->memory_limit > 0, &wanted.rates, t->fault) : 0;
@@ -207,10 +209,21 @@ static int update_skipped(Training *t, const StepResult *result)
                      result->loss);
 }
 
+static int tell_fallback(Training *t, const StepResult *result)
+{
+    progress_end(&t->progress);
+    if (result->wrong)
+        fprintf(stderr, "notice: step %" PRId64 ": %s; the unfused program made the step, and goes on\n", t->place.step, result->differs);
+    else
+        fprintf(stderr, "notice: step %" PRId64 ": kernel %s could not be launched; the unfused program made the step\n", t->place.step, result->kernel);
+    return log_fallback(&t->log, t->session, t->place.step, result, t->fault);
+}
+
 static int trained(Training *t, const StepResult *result)
 {
     int status = 0;
-    if (result->planned_again)
+    if (result->fell_back || result->wrong) status = tell_fallback(t, result);
+    if (!status && result->planned_again)
         status = log_guard(&t->log, t->session, "planned_again", t->place.step, &result->range, result->seconds, t->fault);
     if (!status) status = log_step(&t->log, t->session, t->place.step, result, t->fault);
     if (!status && t->session->variants) {
