@@ -61,6 +61,7 @@ static void to_primitives(Compilation *c, Graph *g)
     after(c, g, "decompose");
     pass_fold(g), after(c, g, "fold");
     pass_simplify(g), after(c, g, "simplify");
+    if (!c->options->no_fuse) pass_lay_out(g), graph_verify(g, "lay out");
 }
 
 /* Bytes alive at once, at the likely dims, in the order and the kernels that the program will have; worked out in scratch memory.

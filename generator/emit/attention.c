@@ -11,7 +11,7 @@ typedef struct {
     Kernels *all;
     const Op *op;
     AttentionParts p;
-    View q, k, v, dy;
+    View q, k, v, dy, y;         /* y: as the group writes it */
     int batch, shared;           /* axes before queries: those that keys have too, those that share keys */
     Value *raw, *slope;          /* leaves: a score, the gradient of what is made of it */
     Value *scores, *allowed, *d; /* in the group's terms: body's results, the derivative's */
@@ -61,6 +61,14 @@ static Attention attention_of(Emission *e)
     Graph views = {.arena = e->all->scratch, .symbols = e->all->symbols};
     a.q = value_row_view(&views, a.p.q), a.k = value_row_view(&views, a.p.k), a.v = value_row_view(&views, a.p.v);
     if (back) a.dy = value_row_view(&views, op->in[0]);
+    const Value *y = op->out[0];
+    for (int i = 0; i < e->group->out.n && !back; i++) {
+        Value *out = e->group->out.at[i];
+        if (out == y)
+            a.y = value_row_memory(&views, out);
+        else if (out->def != op)
+            check(value_lies_as(&views, y, out, &a.y));
+    }
     a.batch = a.p.k->rank - 2;
     a.shared = a.p.q->rank - a.p.k->rank;
     a.queries = expr_canonical(e->all->symbols, a.p.q->shape[a.p.q->rank - 2]);
@@ -79,13 +87,18 @@ static Attention attention_of(Emission *e)
 
 /* ---- where things lie ---- */
 /* The pointer to the element at an index. */
-static const char *address(Kernel *k, const View *view, const Index *index)
+static const char *at_view(Kernel *k, const View *view, const char *pointer, const Index *index)
 {
     Affine sum = affine_expr(k, view->offset);
     for (int i = 0; i < index->rank; i++) sum = affine_add(k, &sum, &index->at[i], view->stride[i]);
     affine_seen(k, &sum);
-    const char *at = affine_text(k, &sum), *pointer = param_value(k, view->root, false);
+    const char *at = affine_text(k, &sum);
     return strcmp(at, "0") ? text_of(k, "%s + %s", pointer, at) : pointer;
+}
+
+static const char *address(Kernel *k, const View *view, const Index *index)
+{
+    return at_view(k, view, param_value(k, view->root, false), index);
 }
 
 /* The same in a value that lies row by row. */
@@ -234,8 +247,8 @@ static void forward_body(Kernel *k, void *context)
 {
     Attention *a = context;
     Blocks b = {.a = a};
-    Value *y = a->op->out[0], *top = a->op->out[1], *scale = a->op->out[2];
-    const char *to_y = param_result(k, y, "y"), *to_top = param_result(k, top, "top"), *to_scale = param_result(k, scale, "scale");
+    Value *top = a->op->out[1], *scale = a->op->out[2];
+    const char *to_y = param_result(k, a->y.root, "y"), *to_top = param_result(k, top, "top"), *to_scale = param_result(k, scale, "scale");
     const int axes = a->batch + a->shared;
     line(k, "SHARED AttentionForward<%s, %lld, %lld, %s> tile;", a->type, (long long)a->size, (long long)a->value_size,
          a->allowed ? "true" : "false");
@@ -251,7 +264,7 @@ static void forward_body(Kernel *k, void *context)
     line(k, "tile.add(%s, %s, to - from + 1);", address(k, &a->v, &kv), distance(k, &a->v, a->p.v));
     block_close(k);
     if (a->skips) block_close(k);
-    line(k, "tile.finish(%s, %s, %s, last - first + 1, %s);", place(k, y, to_y, &q), place(k, top, to_top, &row),
+    line(k, "tile.finish(%s, %s, %s, %s, last - first + 1, %s);", at_view(k, &a->y, to_y, &q), distance(k, &a->y, a->op->out[0]), place(k, top, to_top, &row),
          place(k, scale, to_scale, &row), size_bare(k, a->keys));
     block_close(k);
 }

@@ -2,7 +2,7 @@
 #include "ir/view.h"
 #include "support/diag.h"
 
-static View itself(Graph *g, Value *v)
+View value_row_memory(Graph *g, Value *v)
 {
     View w = {v, expr_int(g->symbols, 0), {0}};
     Expr *stride = expr_int(g->symbols, 1);
@@ -58,7 +58,7 @@ static bool reshaped(Graph *g, const Value *from, const View *was, const Value *
 View value_view(Graph *g, Value *v)
 {
     View below, w;
-    if (v->rank > VIEW_AXES || !v->def || v->def->n_in < 1 || v->def->in[0]->rank > VIEW_AXES) return itself(g, v);
+    if (v->rank > VIEW_AXES || !v->def || v->def->n_in < 1 || v->def->in[0]->rank > VIEW_AXES) return value_row_memory(g, v);
     switch (v->def->kind) {
     case OP_transpose: {
         const int64_t *axes = op_ints(v->def, ATTR_axes, NULL);
@@ -81,15 +81,45 @@ View value_view(Graph *g, Value *v)
     case OP_reshape:
         below = value_view(g, v->def->in[0]);
         if (reshaped(g, v->def->in[0], &below, v, &w)) return w;
-        w = itself(g, v);
+        w = value_row_memory(g, v);
         w.root = v->def->in[0]; /* as it lies in memory */
         return w;
-    default: return itself(g, v);
+    default: return value_row_memory(g, v);
     }
 }
 
 View value_row_view(Graph *g, Value *v)
 {
     View w = value_view(g, v);
-    return v->rank && is_one(g, w.stride[v->rank - 1]) ? w : itself(g, v);
+    return v->rank && is_one(g, w.stride[v->rank - 1]) ? w : value_row_memory(g, v);
+}
+
+bool value_lies_as(Graph *g, const Value *y, Value *z, View *w)
+{
+    const int64_t *axes = op_ints(z->def, ATTR_axes, NULL);
+    const Value *between = z->def->in[0];
+    if (z->rank > VIEW_AXES || y->rank > VIEW_AXES || !y->rank) return false;
+    View of_z = value_row_memory(g, z), of_between = {z, of_z.offset, {0}};
+    for (int i = 0; i < z->rank; i++) of_between.stride[axes[i]] = of_z.stride[i];
+    *w = of_between;
+    if (between != y && !reshaped(g, between, &of_between, y, w)) return false;
+    return is_one(g, w->stride[y->rank - 1]);
+}
+
+static bool is_output(const Graph *g, const Value *v)
+{
+    for (int i = 0; i < g->outputs.n; i++)
+        if (g->outputs.at[i] == v) return true;
+    return false;
+}
+
+Value *value_only_transpose(Graph *g, const Value *y)
+{
+    View w;
+    for (const Value *v = y; v->users.n == 1 && !is_output(g, v); v = v->users.at[0]->out[0]) {
+        Op *u = v->users.at[0];
+        if (u->kind == OP_transpose) return value_lies_as(g, y, u->out[0], &w) ? u->out[0] : NULL;
+        if (u->kind != OP_reshape || v != y) return NULL;
+    }
+    return NULL;
 }

@@ -14,4 +14,11 @@ typedef struct {
 View value_view(Graph *g, Value *v);
 /* The same where neighbours along the last axis stay neighbours; else v itself. */
 View value_row_view(Graph *g, Value *v);
+/* v in its own memory. */
+View value_row_memory(Graph *g, Value *v);
+
+/* z is a transpose of y, perhaps of a reshape of y: whether strides tell where y's elements lie in z, rows staying rows. */
+bool value_lies_as(Graph *g, const Value *y, Value *z, View *w);
+/* The transpose that alone reads y, directly or through a reshape that alone reads it, and is thought of by value_lies_as; NULL. */
+Value *value_only_transpose(Graph *g, const Value *y);
 #endif

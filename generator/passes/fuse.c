@@ -242,12 +242,17 @@ static void join(Fuse *f, Op *op, Home home)
 static void choose(Fuse *f, Op *op)
 {
     GroupKind kind = kind_of(op);
+    if (fuse_written_transposed(f, op)) return;
     if (op->n_out == 1 && f->cheap[op->out[0]->id]) {
         need_operands(f, op, false);
         if (is_stored(f, op->out[0])) draft_new(f, op, GROUP_LOOP);
         return;
     }
     if (fuse_only_viewed(f, op)) return;
+    if (fuse_viewed_again(f, op)) {
+        need_operands(f, op, false);
+        return;
+    }
     if (op->n_out == 1 && fuse_make_again(f, op)) {
         need_operands(f, op, false);
         return;
@@ -327,6 +332,7 @@ static Group *group_of(Fuse *f, const Draft *d)
     }
     for (int o = 0; o < group->ops.n; o++) f->seen[group->ops.at[o]->id] = 0;
     Op *root = d->ops.at[0];
+    if (group->kind == GROUP_ATTENTION) fuse_write_transposed(f, group, root);
     if (group->kind == GROUP_ASSIGN) {
         group->in.n = 0;
         vec_push(g->arena, &group->in, root->in[1]);

@@ -45,7 +45,11 @@ bool fuse_in_place_use(const Fuse *f, const Op *u, const Value *v); /* an assign
 /* ---- fuse_views.c ---- */
 /* Operands of attention that index operations make lie where those find them: marks roots as stored, what stands between as viewed. */
 void fuse_need_views(Fuse *f, const Op *attention);
+bool fuse_viewed_again(Fuse *f, const Op *op);                       /* other readers of what attention views make it again: marks it cheap */
 bool fuse_only_viewed(Fuse *f, const Op *op);                          /* nobody needs its result in memory */
+/* A transpose, or a reshape before it, of a result of attention that is written so. */
+bool fuse_written_transposed(const Fuse *f, const Op *op);
+void fuse_write_transposed(const Fuse *f, Group *group, const Op *attention);
 void fuse_collect_views(Fuse *f, Group *group, const Op *attention); /* adds the index operations to the group */
 
 /* ---- fuse_rows.c ---- */

@@ -39,6 +39,19 @@ bool fuse_only_viewed(Fuse *f, const Op *op)
     return true;
 }
 
+bool fuse_viewed_again(Fuse *f, const Op *op)
+{
+    const Value *v = op->n_out == 1 ? op->out[0] : NULL;
+    if (!v || !f->viewed[v->id] || f->stored[v->id] || f->output[v->id] || op->kind != OP_transpose) return false;
+    for (int i = 0; i < v->users.n; i++) {
+        const Op *u = v->users.at[i];
+        const Draft *d = f->draft[u->id];
+        if (op_info(u->kind)->class != ATTENTION && (!d || !fuse_folds(d->kind))) return false;
+    }
+    f->cheap[v->id] = 2; /* as much as a load */
+    return true;
+}
+
 void fuse_collect_views(Fuse *f, Group *group, const Op *op)
 {
     int first, last;
@@ -51,4 +64,22 @@ void fuse_collect_views(Fuse *f, Group *group, const Op *op)
             vec_push(f->g->arena, &group->ops, v->def);
         }
     }
+}
+
+bool fuse_written_transposed(const Fuse *f, const Op *op)
+{
+    if (f->no_fuse || (op->kind != OP_transpose && op->kind != OP_reshape)) return false;
+    const Value *y = op->in[0];
+    if (y->def && y->def->kind == OP_reshape) y = y->def->in[0];
+    if (!y->def || y->def->kind != OP_attention || y->result) return false;
+    const Value *z = value_only_transpose(f->g, y);
+    return z && (z->def == op || z->def->in[0] == op->out[0]);
+}
+
+/* The group writes the transpose in the place of the result. */
+void fuse_write_transposed(const Fuse *f, Group *group, const Op *attention)
+{
+    Value *z = attention->kind == OP_attention ? value_only_transpose(f->g, attention->out[0]) : NULL;
+    for (int i = 0; z && i < group->out.n; i++)
+        if (group->out.at[i] == attention->out[0]) group->out.at[i] = z;
 }

@@ -85,6 +85,9 @@ void pass_simplify(Graph *g);
  *           may be NULL, is told of each candidate.  Needs: simplified graph. */
 void pass_row_blocks(Graph *g, Buf *report);
 
+/* lay out   Results of attention lie as their transposes want them.  Needs: simplified graph, which must not be simplified again. */
+void pass_lay_out(Graph *g);
+
 /* stash     Chooses what is kept for the backward pass, by a minimum cut; what is not kept is remade there.  report, which may be NULL, is told
  *           what is kept, its bytes, and why.  Needs: simplified graph with a commit.  Breaks: equal operations stand twice, so simplify must
  *           not follow. */

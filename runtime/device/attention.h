@@ -7,7 +7,7 @@
  *         FOR_OTHER (key, from, to) FOR_OWN (query, first, last) ...    what the model does to scores
  *         tile.add(v, row, n);                                          running maximum, sum and weighted values
  *     }
- *     tile.finish(y, top, scale, count, keys);
+ *     tile.finish(y, row, top, scale, count, keys);
  *
  * Lanes are what vectors run along, so maxima, sums and exponentials need no shuffles, and keys and values are read where they
  * lie, whatever the distance of their rows.  The gradient does the same twice: with queries in the lanes for dq, with keys in the
@@ -101,15 +101,16 @@ template <class T, int N, class S, int OWN> static ON_DEVICE void into_lanes(T (
         for (int i = 0; i < count; i++) to[c][i] = from[i * row + c];
 #endif
 }
-/* And back, adjacent rows; each lane times its factor. */
-template <class T, int N, class S, int OWN> static ON_DEVICE void from_lanes(S *to, const T (*from)[OWN], int64_t count, const T *factor)
+/* And back; each lane times its factor. */
+template <class T, int N, class S, int OWN>
+static ON_DEVICE void from_lanes(S *to, int64_t row, const T (*from)[OWN], int64_t count, const T *factor)
 {
 #ifdef __CUDACC__
     for (int64_t i = threadIdx.x; i < N * count; i += blockDim.x)
-        to[i] = S(factor ? from[i % N][i / N] * factor[i / N] : from[i % N][i / N]);
+        to[i / N * row + i % N] = S(factor ? from[i % N][i / N] * factor[i / N] : from[i % N][i / N]);
 #else
     for (int64_t i = 0; i < count; i++)
-        for (int c = 0; c < N; c++) to[i * N + c] = S(factor ? from[c][i] * factor[i] : from[c][i]);
+        for (int c = 0; c < N; c++) to[i * row + c] = S(factor ? from[c][i] * factor[i] : from[c][i]);
 #endif
 }
 
@@ -189,7 +190,7 @@ template <class T, int D, int E, bool EMPTY> struct AttentionForward {
     {
         return above_masked(top, count);
     }
-    template <class S> ON_DEVICE void finish(S *to, T *to_top, T *to_scale, int64_t count, int64_t keys)
+    template <class S> ON_DEVICE void finish(S *to, int64_t row, T *to_top, T *to_scale, int64_t count, int64_t keys)
     {
         FOR_LANE (i, OWN) factor[i] = any[i] ? 1 / sum[i] : T(0);
         FOR_LANE (i, (int)count) {
@@ -198,7 +199,7 @@ template <class T, int D, int E, bool EMPTY> struct AttentionForward {
             if (keys == 0) factor[i] = 0;
         }
         __syncthreads();
-        from_lanes<T, E>(to, y, count, factor);
+        from_lanes<T, E>(to, row, y, count, factor);
         __syncthreads();
     }
 };
@@ -240,8 +241,8 @@ template <class T, int D, int E, bool BOTH> struct AttentionGradient {
     }
     template <class S> ON_DEVICE void finish(S *to_a, std::common_type_t<S> *to_b, int64_t count)
     {
-        from_lanes<T, D>(to_a, da, count, (const T *)NULL);
-        if constexpr (BOTH) from_lanes<T, E>(to_b, db, count, (const T *)NULL);
+        from_lanes<T, D>(to_a, D, da, count, (const T *)NULL);
+        if constexpr (BOTH) from_lanes<T, E>(to_b, E, db, count, (const T *)NULL);
         __syncthreads();
     }
 };

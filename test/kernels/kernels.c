@@ -123,6 +123,7 @@ static Graph *trained(Case *c, bool fused, const char *what)
     pass_decompose(c->g);
     if (!fused) pass_decompose_attention(c->g);
     pass_fold(c->g), pass_simplify(c->g);
+    if (fused) pass_lay_out(c->g);
     graph_verify(c->g, c->name);
     return reference;
 }
