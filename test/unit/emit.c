@@ -312,6 +312,71 @@ static void many_groups_in_little_time(void **state)
     arena_free(arena);
 }
 
+/* ---- cells ---- */
+/* The kind of the group that a scan becomes whose body has these lines after the parameters h (n, size), x (n, size) and r. */
+static GroupKind kind_of_scan(const char *size, const char *body, bool no_fuse)
+{
+    Arena *arena = arena_new();
+    const char *text = arena_text(arena,
+                                  "graph infer(n: 1..64 ~ 8, time: 1..512 ~ 32)\n"
+                                  "  %%0: f32[n, %s] = batch \"h\"\n"
+                                  "  %%1: f32[time, n, %s] = batch \"x\"\n"
+                                  "  %%2: f32[%s, %s] = batch \"r\"\n"
+                                  "  %%3: f32[n, %s] = scan %%0, %%1, %%2, carries=1, slices=1, reverse=0 {\n"
+                                  "    %%0: f32[n, %s] = parameter \"h\"\n"
+                                  "    %%1: f32[n, %s] = parameter \"x\"\n"
+                                  "    %%2: f32[%s, %s] = parameter \"r\"\n"
+                                  "%s  }\n"
+                                  "  return %%3 \"y\"\n",
+                                  size, size, size, size, size, size, size, size, size, body);
+    World w = world(text);
+    graph_verify(w.g, "parse");
+    const GroupKind kind = pass_fuse(w.g, no_fuse)->list.at[0]->kind;
+    arena_free(w.arena);
+    arena_free(arena);
+    return kind;
+}
+
+static void scans_whose_rows_never_meet_are_cells(void **state)
+{
+    (void)state;
+    static const char plain[] = "    %3: f32[n, 8] = dot %0, %2, trans_a=0, trans_b=0\n"
+                                "    %4: f32[n, 8] = add %3, %1\n"
+                                "    %5: f32[n, 8] = tanh %4\n"
+                                "    return %5\n";
+    assert_int_equal(kind_of_scan("8", plain, false), GROUP_CELL);
+    assert_int_equal(kind_of_scan("8", plain, true), GROUP_REGION);
+    /* the mean over the batch */
+    assert_int_equal(kind_of_scan("8",
+                                  "    %3: f32[n, 8] = dot %0, %2, trans_a=0, trans_b=0\n"
+                                  "    %4: f32[8] = reduce_sum %3, axes=[0]\n"
+                                  "    %5: f32[n, 8] = broadcast %4, axes=[1]\n"
+                                  "    return %5\n",
+                                  false),
+                     GROUP_REGION);
+    /* each sample takes the state of another */
+    assert_int_equal(kind_of_scan("8",
+                                  "    %3: f32[n, 8] = dot %0, %2, trans_a=0, trans_b=0\n"
+                                  "    %4: f32[n, 8] = slice %3, start=[n - 1, 0], step=[-1, 1]\n"
+                                  "    %5: f32[n, 8] = add %4, %1\n"
+                                  "    return %5\n",
+                                  false),
+                     GROUP_REGION);
+    /* the matrix changes from step to step */
+    assert_int_equal(kind_of_scan("8",
+                                  "    %3: f32[8, 8] = dot %0, %1, trans_a=1, trans_b=0\n"
+                                  "    %4: f32[n, 8] = dot %0, %3, trans_a=0, trans_b=0\n"
+                                  "    return %4\n",
+                                  false),
+                     GROUP_REGION);
+    /* every block would read 16 MiB in each step */
+    assert_int_equal(kind_of_scan("2048",
+                                  "    %3: f32[n, 2048] = dot %0, %2, trans_a=0, trans_b=0\n"
+                                  "    return %3\n",
+                                  false),
+                     GROUP_REGION);
+}
+
 /* ---- programs ---- */
 static const Item *first_of(const Items *items, ItemKind kind)
 {
@@ -554,6 +619,7 @@ int main(void)
         cmocka_unit_test(updates_follow_commit_and_readers),
         cmocka_unit_test(sums_before_it_widens_again),
         cmocka_unit_test(many_groups_in_little_time),
+        cmocka_unit_test(scans_whose_rows_never_meet_are_cells),
         cmocka_unit_test(what_a_loop_reads_outlives_it),
         cmocka_unit_test(every_position_is_within_the_lives),
         cmocka_unit_test(gradients_are_saved_once_each),
