@@ -79,7 +79,7 @@ bool fuse_written_transposed(const Fuse *f, const Op *op)
 /* The group writes the transpose in the place of the result. */
 void fuse_write_transposed(const Fuse *f, Group *group, const Op *attention)
 {
-    Value *z = attention->kind == OP_attention ? value_only_transpose(f->g, attention->out[0]) : NULL;
+    Value *z = !f->no_fuse && attention->kind == OP_attention ? value_only_transpose(f->g, attention->out[0]) : NULL;
     for (int i = 0; z && i < group->out.n; i++)
         if (group->out.at[i] == attention->out[0]) group->out.at[i] = z;
 }
