@@ -564,7 +564,30 @@ static void place_outputs(Maker *m)
     for (int i = 0; i < p->outputs.n; i++) touch(m, p->outputs.at[i].buffer, p->positions > 0 ? p->positions - 1 : 0);
 }
 
-/* Weights, states and the batch once each, read; what is assigned, written. */
+static bool is_input(const Maker *m, int buffer)
+{
+    for (int i = 0; i < m->l->inputs.n; i++)
+        if (m->p->input_buffer[i] == buffer) return true;
+    return false;
+}
+
+/* What crosses from the forward pass to the backward pass in memory, written once and read once. */
+static Expr *stash_moved(Maker *m)
+{
+    Symbols *s = m->l->symbols;
+    const Program *p = m->p;
+    Expr *sum = expr_int(s, 0);
+    for (int i = 0; i < p->items.n; i++) {
+        if (p->items.at[i]->kind != ITEM_COMMIT) continue;
+        const int commit = p->items.at[i]->position;
+        for (int b = 0; b < p->buffers.n; b++)
+            if (p->buffers.at[b].first < commit && p->buffers.at[b].last > commit && !is_input(m, b))
+                sum = expr_add(s, sum, expr_mul(s, expr_int(s, 2), p->buffers.at[b].bytes));
+    }
+    return sum;
+}
+
+/* Weights, states and the batch once each, read; what is assigned, written; the stash. */
 static Expr *least_moved(Maker *m)
 {
     Symbols *s = m->l->symbols;
@@ -577,7 +600,7 @@ static Expr *least_moved(Maker *m)
         for (int u = 0; u < v->users.n; u++)
             if (v->users.at[u]->kind == OP_assign && v->users.at[u]->in[0] == v) sum = expr_add(s, sum, value_bytes(g, v));
     }
-    return sum;
+    return expr_add(s, sum, stash_moved(m));
 }
 
 Program *program_make(Layout *layout, const char *name, const Groups *groups, const Launches *launches)

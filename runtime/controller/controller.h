@@ -82,7 +82,9 @@ typedef struct {
     int n_inputs; const int *input_buffer;             /* buffer of each Model.input; -1: this program does not read it */
     int n_outputs; const OutputInfo *outputs; const int *output_buffer;
     int n_launches;
-    void (*traffic)(const int64_t *dims, int64_t *moved, int64_t *least, int64_t *flops); /* of a whole step */
+    /* Of a whole step.  moved: what its kernels read and write.  least: weights, states and batch read once, what is assigned written
+     * once, and what the forward pass keeps for the backward pass (the stash) written once and read once. */
+    void (*traffic)(const int64_t *dims, int64_t *moved, int64_t *least, int64_t *flops);
     int (*run)(Step *step);                            /* 0 or an error of device/memory.h */
     int n_units; const Unit *units;                    /* of a training step; unit(s, k) of its text begins the kth */
     int n_recipes;                                     /* further units, never of the step itself: each makes some results of unit `of` again from its others */

@@ -8,7 +8,7 @@
 
 /* A step is long, straight, and waits for its kernels: a compiler that works hard on it wastes its time. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
-#define STEP_FUNCTION __attribute__((optimize("O1")))
+#define STEP_FUNCTION __attribute__((optimize("O0")))
 #else
 #define STEP_FUNCTION
 #endif

@@ -13,9 +13,9 @@
 #include "conv_tile.h"
 
 enum {
-    TILE_ROWS = block_rows(2), /* at most 12 */
-    CHUNK_PLACES = 8192,       /* positions of a turned chunk, pads included */
-    CHUNK_RESULTS = 1024,      /* positions of its results */
+    TILE_ROWS = block_rows(2) < 8 ? block_rows(2) : 8,
+    CHUNK_PLACES = 8192,  /* positions of a turned chunk, pads included */
+    CHUNK_RESULTS = 1024, /* positions of its results */
     CHUNK_BYTES = 384 << 10,
     WEIGHT_BYTES = 576 << 10,
     PARTIAL_BYTES = 256 << 10,
@@ -202,7 +202,7 @@ static void multiply_runs(T *out, const int32_t *to, const T *x, const int32_t *
         for (int64_t e = 0; e < runs[i].length; e++, b += WIDE * N) {
             V y[WIDE];
             for (int v = 0; v < WIDE; v++) y[v] = *(const V *)(b + v * N);
-#pragma GCC unroll 12
+#pragma GCC unroll 8
             for (int r = 0; r < R; r++)
                 for (int v = 0; v < WIDE; v++) sum[r][v] += row[r][e] * y[v];
         }
@@ -224,7 +224,7 @@ static void multiply_positions(T *sums, const T *x, const int32_t *from, const T
         const T *row = x + from[p];
         V y[WIDE];
         for (int v = 0; v < WIDE; v++) y[v] = *(const V *)(g + v * N);
-#pragma GCC unroll 12
+#pragma GCC unroll 8
         for (int r = 0; r < R; r++)
             for (int v = 0; v < WIDE; v++) sum[r][v] += row[r] * y[v];
     }
@@ -242,11 +242,7 @@ static void multiply_positions(T *sums, const T *x, const int32_t *from, const T
     case 5: CALL(5); break;                                                                                                        \
     case 6: CALL(6); break;                                                                                                        \
     case 7: CALL(7); break;                                                                                                        \
-    case 8: CALL(8); break;                                                                                                        \
-    case 9: CALL(9); break;                                                                                                        \
-    case 10: CALL(10); break;                                                                                                      \
-    case 11: CALL(11); break;                                                                                                      \
-    default: CALL(12); break;                                                                                                      \
+    default: CALL(TILE_ROWS); break;                                                                                               \
     }
 
 /* Positions in tiles of nearly equal height. */

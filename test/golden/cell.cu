@@ -2,7 +2,7 @@
  * loss   mse(y), optimizer adamw, fp32
  * dims   n 1..64 ~ 8, time 1..512 ~ 32
  * train    8 kernels; bytes moved 320*n*time + 160*n + 3112,
- *          least possible 32*n*time + 32*n + 1536
+ *          least possible 160*n*time + 32*n + 1536
  * made by disc-gen models/test.onnx -o build */
 #include "model.h"
 #include "runtime/device/device.h"

@@ -2,7 +2,7 @@
  * loss   mse(y), optimizer adamw, fp32
  * dims   batch 1..64 ~ 8
  * train    13 kernels; bytes moved 1664*batch + 24816,
- *          least possible 80*batch + 16128
+ *          least possible 368*batch + 16128
  * made by disc-gen models/test.onnx -o build */
 #include "model.h"
 #include "runtime/device/device.h"
