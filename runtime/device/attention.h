@@ -122,7 +122,7 @@ template <class T, class S, int ROWS, int N> struct OtherRows {
     int64_t row;
     INLINED OtherRows(const S *from, int64_t from_row, int64_t n) : at(&floats[0][0]), row(N)
     {
-        for (int64_t i = 0; i < n; i++) FOR_LANE (c, N) floats[i][c] = T(from[i * from_row + c]);
+        for (int64_t i = 0; i < n; i++) convert_row(floats[i], from + i * from_row, N);
     }
 #else
     const S *at;

@@ -131,10 +131,7 @@ static constexpr int64_t TILE_ROWS = 128, TILE_COLUMNS = 128, TILE_DEPTH = 512;
 /* rows × columns of a matrix with `across` elements a row, as floats, dense. */
 template <class T> static void as_floats(float *to, const T *from, int64_t across, int64_t rows, int64_t columns)
 {
-    for (int64_t i = 0; i < rows; i++) {
-#pragma omp simd
-        for (int64_t j = 0; j < columns; j++) to[i * columns + j] = float(from[i * across + j]);
-    }
+    for (int64_t i = 0; i < rows; i++) convert_row(to + i * columns, from + i * across, columns);
 }
 
 template <class R, class T>

@@ -4,6 +4,9 @@
 #define DEVICE_HALF_H
 #include <stdint.h>
 #include <string.h>
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
 
 static inline uint32_t float_bits(float x)
 {
@@ -67,4 +70,26 @@ struct half {
         return float_of_bits(sign | (rest < 0x0400 ? subnormal : normal));
     }
 };
+
+/* n numbers in a row, to another type; halfs by the processor's own instructions where it has them. */
+template <class R, class T> static inline void convert_row(R *to, const T *from, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) to[i] = R(float(from[i]));
+}
+#ifdef __F16C__
+static inline void convert_row(float *to, const half *from, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
+    for (; i < n; i++) to[i] = float(from[i]);
+}
+static inline void convert_row(half *to, const float *from, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+    for (; i < n; i++) to[i] = half(from[i]);
+}
+#endif
 #endif
