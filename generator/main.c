@@ -78,6 +78,7 @@ static void row_blocks(Compilation *c, Graph *g)
 {
     Buf found = {.arena = c->arena};
     if (c->options->no_fuse) return;
+    pass_accumulate(g), after(c, g, "accumulate");
     pass_row_blocks(g, &found);
     if (c->options->dump && !strcmp(c->options->dump, "row_blocks")) fputs(buf_text(&found), stdout);
     after(c, g, "row_blocks");

@@ -108,10 +108,10 @@ static int batch_norm_of(const char *text)
 static void check_dump(const char *pass)
 {
     static const char *const passes[] = {"import",    "loss", "recognise", "short", "gradient", "optimizer",
-                                         "decompose", "fold", "simplify",  "row_blocks", "stash", "fuse"};
+                                         "decompose", "fold", "simplify",  "accumulate", "row_blocks", "stash", "fuse"};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!strcmp(passes[i], pass)) return;
-    error_exit("--dump %s: no such pass; there are import, loss, recognise, short, gradient, optimizer, decompose, fold, simplify, row_blocks, "
+    error_exit("--dump %s: no such pass; there are import, loss, recognise, short, gradient, optimizer, decompose, fold, simplify, accumulate, row_blocks, "
                "stash, fuse",
                pass);
 }

@@ -1,4 +1,4 @@
-/* Matrix products: a call of dot() in device/blas.h. */
+/* Matrix products: a call of dot() or dot_add() in device/blas.h. */
 #include "emit/kernel.h"
 
 static Expr *axis_size(Emission *e, const Value *v, int from_end)
@@ -14,13 +14,15 @@ void emit_dot(Emission *e)
     Value *a = op->in[0], *b = op->in[1], *c = op->out[0];
     Expr *m = axis_size(e, c, 2), *n = axis_size(e, c, 1), *k = axis_size(e, a, ta ? 2 : 1);
     Expr *batch = expr_canonical(s, expr_product(s, c->shape, c->rank - 2));
-    Launch *l = library_launch(e->all, e->group, "dot");
+    const bool to_sum = op->kind == OP_dot_add;
+    Launch *l = library_launch(e->all, e->group, to_sum ? "dot_add" : "dot");
     launch_arg_value(e->all, l, c);
     launch_arg_value(e->all, l, a);
     launch_arg_value(e->all, l, b);
+    if (to_sum) launch_arg_value(e->all, l, op->in[2]);
     Expr *numbers[] = {batch, m, n, k, expr_int(s, ta), expr_int(s, tb)};
     for (int i = 0; i < 6; i++) launch_arg_expr(e->all, l, numbers[i]);
-    if (e->group->adds) vec_push(e->all->arena, &l->args, ((Arg){.kind = ARG_LATER}));
+    if (e->group->adds && !to_sum) vec_push(e->all->arena, &l->args, ((Arg){.kind = ARG_LATER}));
     l->flops = expr_mul(s, expr_int(s, 2), expr_mul(s, expr_mul(s, batch, m), expr_mul(s, n, k)));
     l->blocks = expr_mul(s, batch, expr_mul(s, m, n));
     vec_push(e->all->arena, &e->launches, l);

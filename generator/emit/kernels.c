@@ -349,6 +349,7 @@ bool kernels_in_place(const Group *group, const Value *in, const Value *out)
     const bool reads = in_values(in, (const Value *const *)group->in.at, group->in.n);
     if (!reads || !in_values(out, (const Value *const *)group->out.at, group->out.n)) return false;
     if (group->kind == GROUP_SCATTER) return main_op(group)->in[0] == in;
+    if (group->kind == GROUP_DOT) return main_op(group)->kind == OP_dot_add && main_op(group)->in[2] == in && main_op(group)->in[0] != in && main_op(group)->in[1] != in;
     if ((group->kind != GROUP_LOOP && group->kind != GROUP_ROW) || dtype_bytes(in->dtype) != dtype_bytes(out->dtype)) return false;
     for (int i = 0; i < group->out.n; i++)
         if (!keeps_place(group, group->out.at[i], in, true)) return false;

@@ -57,6 +57,7 @@ Op *b_unique(Graph *g, Value *a, bool sorted, const char *hint); /* results as i
 
 /* contraction.  b_matmul follows ONNX MatMul (ranks 1 and up, batch dims broadcast) and folds leading dims of a into rows where b has rank 2. */
 Value *b_dot(Graph *g, Value *a, Value *b, bool trans_a, bool trans_b);
+Value *b_dot_add(Graph *g, const Op *dot, Value *c); /* the dot's product added to c, of its shape */
 Value *b_matmul(Graph *g, Value *a, Value *b);
 typedef struct { int rank; int64_t stride[6], dilation[6], window[6]; Expr *low[6], *high[6]; int64_t groups; } Window; /* spatial axes */
 Value *b_conv(Graph *g, Value *x, Value *w, const Window *win);

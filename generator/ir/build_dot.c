@@ -32,6 +32,17 @@ Value *b_dot(Graph *g, Value *a, Value *b, bool trans_a, bool trans_b)
     return v;
 }
 
+Value *b_dot_add(Graph *g, const Op *dot, Value *c)
+{
+    const Value *y = dot->out[0];
+    Value *in[] = {dot->in[0], dot->in[1], c};
+    fits(c->dtype == y->dtype && same_shape(g, c, y));
+    Value *v = make(g, OP_dot_add, in, 3, y->dtype, y->rank, y->shape);
+    op_set_int(g, v->def, ATTR_trans_a, op_int(dot, ATTR_trans_a));
+    op_set_int(g, v->def, ATTR_trans_b, op_int(dot, ATTR_trans_b));
+    return v;
+}
+
 /* a (.., m, k) with b (k, n): one dot over rows (..*m, k). */
 static Value *rows_times_matrix(Graph *g, Value *a, Value *b)
 {

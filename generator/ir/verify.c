@@ -106,7 +106,7 @@ static void verify_dtypes(const Verify *v, const Op *op)
 {
     bool indices = op->kind == OP_arg_max || op->kind == OP_arg_min || op->kind == OP_nonzero;
     for (int i = 0; i < op->n_in; i++) {
-        Dtype wanted = is_index(op, i) ? DTYPE_i64 : op->in[0]->dtype;
+        Dtype wanted = is_index(op, i) ? DTYPE_i64 : op->kind == OP_dot_add && i == 2 ? op->out[0]->dtype : op->in[0]->dtype;
         if (op->in[i]->dtype != wanted)
             verify_wrong(v, op, "operand %d is %s, wanted %s", i, dtype_name(op->in[i]->dtype), dtype_name(wanted));
     }

@@ -189,6 +189,7 @@ static void verify_dot(const Verify *v, const Op *op)
     same_dim(v, op, "inner dims", a->shape[batch + !trans_a], b->shape[batch + trans_b]);
     same_dim(v, op, "rows", out->shape[batch], a->shape[batch + trans_a]);
     same_dim(v, op, "columns", out->shape[batch + 1], b->shape[batch + !trans_b]);
+    if (op->kind == OP_dot_add) verify_same_shape(v, op, op->in[2], out);
 }
 
 /* y is what windows over x give; channels aside. */

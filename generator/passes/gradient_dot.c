@@ -10,6 +10,12 @@ void gradient_dot(Backward *b, Op *op)
     if (backward_wants(b, q)) backward_add(b, q, trans_q ? b_dot(b->g, g, p, true, trans_p) : b_dot(b->g, p, g, !trans_p, false));
 }
 
+void gradient_dot_add(Backward *b, Op *op)
+{
+    gradient_dot(b, op);
+    if (backward_wants(b, op->in[2])) backward_add(b, op->in[2], backward_of(b, op->out[0]));
+}
+
 /* Three forms of one sum over y[n,o,i] * w[o,c,k] * x[n,c,i*stride + k*dilation - low]: the gradient of each is one of the others.
  */
 void gradient_conv(Backward *b, Op *op)

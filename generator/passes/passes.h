@@ -81,6 +81,9 @@ void pass_decompose_attention(Graph *g);
 /* simplify  Common subexpressions, views of views, dead code.  Needs: decompose. */
 void pass_simplify(Graph *g);
 
+/* accumulate  Sums of products are added up in place.  Needs: simplified graph. */
+void pass_accumulate(Graph *g);
+
 /* row_blocks  What is wide and row-wise (logits over a vocabulary, their loss and gradient) is computed over blocks of rows.  report, which
  *           may be NULL, is told of each candidate.  Needs: simplified graph. */
 void pass_row_blocks(Graph *g, Buf *report);

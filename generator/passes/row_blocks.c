@@ -66,7 +66,7 @@ static bool agrees(const RowSet *set, const Op *op, const int *roles)
 /* A narrow product is where a chain ends: what reads it is the next layer. */
 static bool ends_chain(const RowSet *set, const Value *v)
 {
-    return v->def && v->def->kind == OP_dot && !is_wide(set, v, set->kept[v->id]);
+    return v->def && op_info(v->def->kind)->class == DOT && !is_wide(set, v, set->kept[v->id]);
 }
 
 /* The first operand that the set makes and that leads on; -1. */

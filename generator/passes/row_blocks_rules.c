@@ -61,6 +61,7 @@ static bool dot_roles(const Op *op, int kept, int *roles)
     const bool batched = kept <= y->rank - 2, plain = y->rank == 2 && kept == 1 && !op_int(op, ATTR_trans_a);
     roles[0] = kept;
     roles[1] = batched ? kept : ROWS_SAME;
+    roles[2] = kept; /* of a sum of products */
     return batched || plain;
 }
 
@@ -98,7 +99,8 @@ bool row_roles(const RowSet *set, const Op *op, int kept, int *roles)
             if (axes[i] < kept) return false;
         return all_have_rows(op, kept, roles);
     }
-    case OP_dot: return dot_roles(op, kept, roles);
+    case OP_dot:
+    case OP_dot_add: return dot_roles(op, kept, roles);
     default: return false;
     }
 }
@@ -107,7 +109,7 @@ int row_axes_after(const RowSet *set, const Op *op, int i, int kept)
 {
     if (op->n_out != 1) return 0;
     if (op->kind == OP_reshape) return row_axes_of(set, op->out[0]);
-    if (op->kind == OP_dot && (i != 0 || op_int(op, ATTR_trans_a)) && kept > op->out[0]->rank - 2) return 0;
+    if (op_info(op->kind)->class == DOT && (i == 1 || op_int(op, ATTR_trans_a)) && kept > op->out[0]->rank - 2) return 0;
     return kept;
 }
 

@@ -3,7 +3,7 @@
  *
  * Greedy: evicts, round by round, what frees most for its cost where too much is alive.  Annealing: flips the mode of a gap, swaps
  * two, shifts what is kept to a parent or child, evicts a version with the chain that it is made from; plans over the budget pay
- * for the excess. */
+ * for the excess.  Descent: at the foot of the ladder, whatever is there at the peak is tried in its other modes. */
 #include "ladder.h"
 #include <math.h>
 #include <stdlib.h>
@@ -290,6 +290,75 @@ static void anneal(Search *q, const uint8_t *from, int64_t budget, int64_t evalu
     }
 }
 
+/* ---- descent ---- */
+/* How high a plan reaches, and by how much in sum near the top: several units may reach as high. */
+typedef struct {
+    int64_t peak;
+    double near;
+} Height;
+
+static Height height_of(const Search *q, int64_t from)
+{
+    return (Height){q->s->peak, excess_of(q, from)};
+}
+
+static bool lower(Height a, Height b)
+{
+    return a.peak < b.peak || (a.peak == b.peak && a.near < b.near);
+}
+
+/* The best of all plans that differ from q->now in one gap around the unit of the peak, with its dead chain or without; false: none is
+ * lower. */
+static bool step_down(Search *q, int64_t *evaluations)
+{
+    const Flow *f = q->f;
+    const size_t bytes = (size_t)f->n_gaps;
+    if (!simulate(q->s, q->now, INFINITY)) return false;
+    const int unit = q->s->peak_unit;
+    const int64_t near = q->s->peak - q->s->peak / 50;
+    Height best = height_of(q, near);
+    bool found = false;
+    for (int i = 0; i < q->n_moves; i++) {
+        const int gap = q->moves[i];
+        if (flow_gap_start(f, gap) >= unit || flow_gap_end(f, gap) < unit) continue;
+        for (int way = 0; way <= 2 * LEND + 1; way++) {
+            const uint8_t mode = (uint8_t)(way / 2);
+            if (mode == q->now[gap] || (way & 1 && mode != EVICT) || (*evaluations)-- <= 0) continue;
+            memcpy(q->tried, q->now, bytes);
+            q->tried[gap] = mode;
+            if (way & 1) evict_chain(q, q->tried, f->gap_version[gap], flow_gap_end(f, gap), 0);
+            if (!simulate(q->s, q->tried, 3 * q->base)) continue;
+            offer(q, q->tried);
+            const Height h = height_of(q, near);
+            if (!lower(h, best)) continue;
+            best = h;
+            found = true;
+            memcpy(q->start, q->tried, bytes);
+        }
+    }
+    if (found) memcpy(q->now, q->start, bytes);
+    return found && *evaluations > 0;
+}
+
+static void descend(Search *q, int64_t evaluations)
+{
+    if (!q->ladder->n || !q->n_moves) return;
+    memcpy(q->now, q->ladder->rungs[q->ladder->n - 1].modes, (size_t)q->f->n_gaps);
+    while (step_down(q, &evaluations)) {}
+}
+
+/* Lower than the ladder reaches: annealing for a little less than its least, then descent, a few times. */
+static void dig(Search *q, int64_t evaluations)
+{
+    enum { TIMES = 4 };
+    for (int i = 0; i < TIMES && q->ladder->n && q->n_moves; i++) {
+        const Rung *last = &q->ladder->rungs[q->ladder->n - 1];
+        memcpy(q->start, last->modes, (size_t)q->f->n_gaps);
+        anneal(q, q->start, last->peak - last->peak / 25, evaluations / (2 * TIMES), 0.02);
+        descend(q, evaluations / (2 * TIMES));
+    }
+}
+
 /* ---- both ---- */
 static bool search_open(Search *q, Ladder *ladder, Simulation *s)
 {
@@ -367,6 +436,7 @@ bool ladder_search(Ladder *ladder, Simulation *s, int64_t evaluations)
         memcpy(q.start, fastest_within(&q, budget), (size_t)q.f->n_gaps);
         anneal(&q, q.start, budget, each, down ? 0.05 : 0.03);
     }
+    if (right) dig(&q, evaluations / 2);
     return search_close(&q, right);
 }
 
@@ -387,5 +457,6 @@ bool ladder_carry(Ladder *ladder, Simulation *s, const char *const *library, int
         memcpy(q.start, fastest_within(&q, budget), (size_t)q.f->n_gaps);
         anneal(&q, q.start, budget - least, evaluations / (least ? 2 : 2 * (BUDGETS - 1)), least ? 0.01 : 0.002);
     }
+    if (right) descend(&q, evaluations / 2);
     return search_close(&q, right);
 }

@@ -3,6 +3,7 @@
  *
  *     dot(s, c, a, b, batch, m, n, k, trans_a, trans_b)       for each of batch:  c (m, n) = a (m, k) · b (k, n)
  *     dot(…, trans_b, add)                                    where add is true:  c (m, n) += a (m, k) · b (k, n)
+ *     dot_add(s, c, a, b, u, batch, m, n, k, trans_a, trans_b)            for each of batch:  c = u + a · b
  *
  * All row-major and dense; with trans_a, a lies as (k, m), with trans_b, b lies as (n, k).  k = 0 gives zeros.
  * float and double go to the library; 16-bit floats are summed as floats and rounded once, or not at all where c is of floats;
@@ -10,6 +11,7 @@
  * Does nothing where s->error stands; leaves the first error in s->error. */
 #ifndef DEVICE_BLAS_H
 #define DEVICE_BLAS_H
+#include <string.h>
 #include "device.h"
 
 #define DOT_TYPES(T)                                                                                                               \
@@ -44,4 +46,21 @@ template <> struct Sum<half> {
 template <> struct Sum<bfloat16> {
     typedef float type;
 };
+
+/* c = u + a · b; c may lie where u lies. */
+template <class T, class A>
+static inline void dot_add(Step *s, T *c, const A *a, const A *b, const T *u, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a,
+                           bool trans_b)
+{
+    if (c != u && !s->error && batch * m * n > 0) {
+        const size_t bytes = (size_t)(batch * m * n) * sizeof *c;
+#ifdef __CUDACC__
+        if (cudaMemcpyAsync(c, u, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)s->stream) != cudaSuccess)
+            s->error = DEVICE_COPY_FAILED;
+#else
+        memcpy(c, u, bytes);
+#endif
+    }
+    dot(s, c, a, b, batch, m, n, k, trans_a, trans_b, true);
+}
 #endif

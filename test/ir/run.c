@@ -72,7 +72,7 @@ static const struct {
     void (*pass)(Graph *);
 } passes[] = {
     {"gradient", run_gradient},  {"decompose", pass_decompose}, {"fold", pass_fold},
-    {"simplify", pass_simplify}, {"fp64", run_double},          {"stash", run_stash},
+    {"simplify", pass_simplify}, {"accumulate", pass_accumulate}, {"fp64", run_double},          {"stash", run_stash},
     {"recognise", run_recognise}, {"decompose_attention", pass_decompose_attention},
     {"lay_out", pass_lay_out},
     {"bf16", run_bf16},          {"fp16", run_fp16},

@@ -15,7 +15,7 @@ void run_dot(Run *run, const Op *op, const Array *in, Array *out)
     for (int64_t z = 0; z < batch; z++)
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++) {
-                double sum = 0;
+                double sum = op->kind == OP_dot_add ? in[2].at[(z * m + i) * n + j] : 0;
                 for (int64_t k = 0; k < inner; k++)
                     sum += a->at[z * m * inner + (trans_a ? k * m + i : i * inner + k)] *
                            b->at[z * n * inner + (trans_b ? j * inner + k : k * n + j)];

@@ -406,7 +406,8 @@ static void add_the_rest(World *w)
     b_cumulative(g, OP_cum_sum, x, 1, true, false);
     b_cumulative(g, OP_cum_prod, x, 1, false, true);
     b_top_k(g, x, 2, expr_int(w->s, 3), true, &y, &index);
-    b_dot(g, x, x, false, true);
+    Value *product = b_dot(g, x, x, false, true);
+    b_dot_add(g, product->def, product);
     Window win = window_3x3(w);
     Value *out = b_conv(g, image, kernel, &win);
     b_conv_grad_input(g, out, kernel, &win, image->shape);
