@@ -168,9 +168,9 @@ static const char *local_pointer(Kernel *k, CellPlan *c, const Value *v, const c
 /* What the text of a cell has a meaning for, beside the words that no step may use. */
 static bool is_taken(const char *name)
 {
-    static const char *const words[] = {"first",    "last",    "row",   "i",        "j",       "blocks",
-                                        "once",     "strided", "tiles", "maximum",  "minimum", "modulo",
-                                        "quotient", "square",  "cast",  "absolute", "lowest",  "highest"};
+    static const char *const words[] = {"first",   "last",     "row",     "i",       "j",      "blocks",   "once",
+                                        "strided", "tiles",    "maximum", "minimum", "modulo", "quotient", "square",
+                                        "cast",    "absolute", "lowest",  "is_true", "highest"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i], name) == 0) return true;
     OpKind kind;

@@ -103,7 +103,8 @@ static Code load(Kernel *k, Value *v, const Index *index)
     const char *at = affine_text(k, &offset), *name = read_again(k, v, &level);
     if (!name) name = param_value(k, v, false);
     if (affine_level(k, &offset) > level) level = affine_level(k, &offset);
-    return (Code){text_of(k, is_half(v->dtype) ? "float(%s[%s])" : "%s[%s]", name, at), BINDS_ATOM, level};
+    const char *form = is_half(v->dtype) ? "float(%s[%s])" : v->dtype == DTYPE_bool ? "is_true(%s[%s])" : "%s[%s]";
+    return (Code){text_of(k, form, name, at), BINDS_ATOM, level};
 }
 
 /* ---- sources ---- */

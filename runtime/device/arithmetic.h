@@ -32,6 +32,11 @@ template <class To, class From> DEVICE To bit_cast(From a) /* the same bits */
     memcpy(&to, &a, sizeof to);
     return to;
 }
+/* A bool in memory.  Read as the byte that it is, a loop over many becomes one over vectors; read as a bool it would not. */
+DEVICE bool is_true(const bool &a)
+{
+    return *(const unsigned char *)&a != 0;
+}
 template <class T> DEVICE bool is_negative(T a)
 {
     if constexpr (std::is_signed<T>::value)
