@@ -187,10 +187,19 @@ static void write_folder(const Project *project, const Layout *layout, Program *
     folder_commit(folder);
 }
 
+/* Attention has kernels of its own: unfused it is products and a softmax. */
+static Graph *unfused_twin(Graph *train)
+{
+    Graph *g = graph_clone(train, train->name, NULL);
+    pass_decompose_attention(g);
+    graph_verify(g, "unfusing");
+    return g;
+}
+
 void emit_project(const Project *project, Arena *arena, Symbols *symbols)
 {
     const bool twin = project->train && !project->options->no_fuse && !project->tables_alone;
-    Graph *graphs[PROGRAMS_MAX] = {project->train, project->evaluate, project->infer, twin ? project->train : NULL};
+    Graph *graphs[PROGRAMS_MAX] = {project->train, project->evaluate, project->infer, twin ? unfused_twin(project->train) : NULL};
     const char *names[PROGRAMS_MAX] = {"train", "evaluate", "infer", "unfused"};
     Groups *groups[PROGRAMS_MAX];
     Launches *launches[PROGRAMS_MAX];
