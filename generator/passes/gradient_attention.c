@@ -45,7 +45,9 @@ void gradient_attention(Backward *b, Op *op)
     AttentionParts p = attention_parts(op);
     const int64_t last = y->rank - 1;
     const Dtype inside = attention_type(p.q);
-    p.delta = b_reduce(g, OP_reduce_sum, b_mul(g, b_cast(g, dy, inside), b_cast(g, y, inside)), &last, 1);
+    /* What is taken from a score's gradient is the whole row's: its rounding does not average out over keys, so it is summed in double. */
+    Value *products = b_mul(g, b_cast(g, dy, DTYPE_f64), b_cast(g, y, DTYPE_f64));
+    p.delta = b_cast(g, b_reduce(g, OP_reduce_sum, products, &last, 1), inside);
     Op *back = b_attention_gradient(g, scores_of(op->body[0]), derivative_of(op->body[0], g), dy, &p, op->in + ATTENTION_CAPTURES,
                                     op->n_in - ATTENTION_CAPTURES);
     for (int i = 0; i < 3; i++) backward_add(b, op->in[i], back->out[i]);
