@@ -79,7 +79,7 @@ static void row_blocks(Compilation *c, Graph *g)
     Buf found = {.arena = c->arena};
     if (c->options->no_fuse) return;
     pass_accumulate(g), after(c, g, "accumulate");
-    pass_row_blocks(g, &found);
+    pass_row_blocks(g, false, &found);
     if (c->options->dump && !strcmp(c->options->dump, "row_blocks")) fputs(buf_text(&found), stdout);
     after(c, g, "row_blocks");
 }
@@ -109,11 +109,25 @@ static void stash(Compilation *c, Graph *g)
     after(c, g, "stash");
 }
 
-static Graph *training_program(Compilation *c, LossInfo *loss)
+/* The same step with products done again, where that lets more rows run in blocks: for budgets that want it. */
+static Graph *lean_program(Compilation *c, Graph *g, int *again)
+{
+    if (c->options->no_fuse) return NULL;
+    Buf found = {.arena = c->arena};
+    Graph *lean = graph_clone(g, "train_lean", NULL);
+    pass_accumulate(lean);
+    *again = pass_row_blocks(lean, true, &found);
+    if (!*again) return NULL;
+    if (c->options->dump && !strcmp(c->options->dump, "row_blocks")) fputs(buf_text(&found), stdout);
+    after(c, lean, "row_blocks");
+    return lean;
+}
+
+static Graph *training_program(Compilation *c, Project *project)
 {
     Graph *g = import(c, true);
     g->name = "train";
-    *loss = pass_loss(g, c->options, true), after(c, g, "loss");
+    project->loss = pass_loss(g, c->options, true), after(c, g, "loss");
     prepare(c, g); /* what is folded now needs no gradient */
     Value *unscaled = pass_scale_loss(g, c->options), **gradients = pass_gradient(g);
     g->outputs.at[0] = unscaled;
@@ -121,8 +135,10 @@ static Graph *training_program(Compilation *c, LossInfo *loss)
     after(c, g, "gradient");
     pass_optimizer(g, gradients, c->options), after(c, g, "optimizer");
     to_primitives(c, g);
+    project->lean = lean_program(c, g, &project->lean_again);
     row_blocks(c, g);
     stash(c, g);
+    if (project->lean) stash(c, project->lean);
     return g;
 }
 
@@ -245,12 +261,12 @@ int main(int argc, char **argv)
     if (options.inference) {
         project.infer = inference_program(&c);
     } else {
-        project.train = training_program(&c, &project.loss);
+        project.train = training_program(&c, &project);
         project.evaluate = evaluation_program(&c);
     }
     pass_dims_check(c.symbols);
     if (options.dump && strcmp(options.dump, "fuse") == 0) {
-        Graph *const graphs[] = {project.train, project.evaluate, project.infer};
+        Graph *const graphs[] = {project.train, project.evaluate, project.infer, project.lean};
         Buf text = {.arena = arena};
         for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++)
             if (graphs[i]) fuse_print(&text, pass_fuse(graphs[i], options.no_fuse), arena);

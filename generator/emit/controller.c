@@ -534,7 +534,7 @@ static void program_table(Tables *t, const Program *p)
     const char *n = p->name;
     bool points = p->points.n > 0;
     lives_table(t, p);
-    bool units = strcmp(n, "train") == 0;
+    bool units = program_plans(p);
     if (units) units_table(t, p);
     if (points) points_table(t, p), library_table(t, p);
     traffic_function(t, p);
@@ -557,6 +557,8 @@ static void program_table(Tables *t, const Program *p)
         "    .output_buffer = %s_output_buffer,\n    .n_launches = %d,\n    .traffic = %s_traffic,\n",
         n, n, upper(l->arena, n), n, n, n, p->outputs.n, n, n, p->positions, n);
     if (strcmp(n, "unfused") != 0) buf_printf(&t->out, "    .run = %s_step,\n", n); /* the other is loaded when it is needed */
+    if (!strcmp(n, "train") && t->project->lean) buf_put(&t->out, "    .lean = &train_lean,\n");
+    if (!strcmp(n, "train_lean")) buf_printf(&t->out, "    .n_again = %d,\n", t->project->lean_again);
     if (blocks) buf_printf(&t->out, "    .n_blocks = %d,\n    .blocks = %s_blocks,\n", blocks, n);
     if (units)
         buf_printf(&t->out,
@@ -611,7 +613,10 @@ const char *controller_c(const Project *project, const Layout *l, Program *const
     weights_table(&t);
     bind_function(&t, &bindings);
     guards_table(&t, &guards);
-    for (int i = 0; i < n; i++) program_table(&t, programs[i]);
+    for (int i = 0; i < n; i++)
+        if (programs[i]->graph == project->lean) program_table(&t, programs[i]); /* train names it */
+    for (int i = 0; i < n; i++)
+        if (programs[i]->graph != project->lean) program_table(&t, programs[i]);
     model_table(&t);
     return buf_text(&t.out);
 }

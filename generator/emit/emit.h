@@ -116,6 +116,8 @@ bool kernels_multiply(const Kernels *k, Dtype d); /* whether a product or convol
 typedef struct {
     const Options *options;
     Graph *train, *evaluate, *infer;   /* NULL where not wanted */
+    Graph *lean;                       /* train in less memory and more time, products done again in loops over blocks; NULL: no such program */
+    int lean_again;                    /* products that it does again */
     LossInfo loss;
     const char *trainable_table;       /* text of trainable.txt */
     const char *settings;              /* the command line */

@@ -59,13 +59,23 @@ static void collect_slices(Launches *all, Arena *arena, Kernels *k, const Groups
     }
 }
 
+static bool plans(const char *program)
+{
+    return strcmp(program, "train") == 0 || strcmp(program, "train_lean") == 0;
+}
+
+bool program_plans(const Program *p)
+{
+    return plans(p->name);
+}
+
 Launches *launches_of(Arena *arena, Kernels *k, Symbols *symbols, const Groups *groups)
 {
     Launches *all = NEW(arena, Launches);
     all->of = pointers_new(arena);
     all->sliced = pointers_new(arena);
     collect_launches(all, arena, k, symbols, groups);
-    if (strcmp(groups->graph->name, "train") == 0) collect_slices(all, arena, k, groups);
+    if (plans(groups->graph->name)) collect_slices(all, arena, k, groups);
     return all;
 }
 
@@ -439,15 +449,19 @@ static bool may_run_again(const Group *group)
     switch (group->kind) {
     case GROUP_LATE:
     case GROUP_VIEW:
-    case GROUP_REGION:
     case GROUP_ASSIGN:
     case GROUP_FINITE:
     case GROUP_COMMIT: return false;
+    case GROUP_REGION: { /* a loop over blocks of rows that writes rows */
+        const Op *op = group->ops.at[group->ops.n - 1];
+        return op->kind == OP_blocks && op_int(op, ATTR_sums) == 0;
+    }
     default: return group->assigns.n == 0;
     }
 }
 
-static void add_unit(Maker *m, const Group *group, Unit unit, int buffers_before)
+/* flops, moved: of the program before it. */
+static void add_unit(Maker *m, const Group *group, Unit unit, int buffers_before, Expr *flops, Expr *moved)
 {
     Program *p = m->p;
     Symbols *s = m->l->symbols;
@@ -470,6 +484,8 @@ static void add_unit(Maker *m, const Group *group, Unit unit, int buffers_before
         if (l->at[i].flops) unit.flops = expr_add(s, unit.flops, l->at[i].flops);
         if (l->at[i].moved) unit.moved = expr_add(s, unit.moved, l->at[i].moved);
     }
+    if (group->kind == GROUP_REGION && unit.again)
+        unit.flops = expr_sub(s, p->flops, flops), unit.moved = expr_sub(s, p->moved, moved);
     vec_push(m->l->arena, &p->units, unit);
 }
 
@@ -512,7 +528,7 @@ static void add_recipe(Maker *m, const Group *group, int of)
 
 bool program_trains(const Program *p)
 {
-    return strcmp(p->name, "train") == 0 || strcmp(p->name, "unfused") == 0;
+    return program_plans(p) || strcmp(p->name, "unfused") == 0;
 }
 
 int program_all_units(const Program *p)
@@ -531,12 +547,13 @@ void add_groups(Maker *m, Items *items, const Groups *groups)
     for (int i = 0; i < groups->list.n; i++) {
         Unit unit = {.first = m->p->positions, .first_item = items->n};
         int buffers_before = m->p->buffers.n;
+        Expr *flops = m->p->flops, *moved = m->p->moved;
         bool outermost = items == &m->p->items;
         if (outermost) m->touched.n = 0;
         add_group(m, items, groups->list.at[i]);
         save_gradients(m, items, groups->list.at[i]);
         if (!outermost || m->p->positions == unit.first) continue;
-        add_unit(m, groups->list.at[i], unit, buffers_before);
+        add_unit(m, groups->list.at[i], unit, buffers_before, flops, moved);
         add_recipe(m, groups->list.at[i], m->p->units.n - 1);
     }
 }

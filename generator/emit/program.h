@@ -144,7 +144,8 @@ typedef struct Program {
 typedef struct Launches Launches;
 Launches *launches_of(Arena *arena, Kernels *k, Symbols *symbols, const Groups *groups);
 void launches_kernels(const Launches *launches, Map *names); /* adds the names of kernels and library functions */
-bool program_trains(const Program *p); /* it changes weights: "train", "unfused" */
+bool program_trains(const Program *p); /* it changes weights: "train", "train_lean", "unfused" */
+bool program_plans(const Program *p);  /* it makes values again as budgets want: "train", "train_lean" */
 Program *program_make(Layout *layout, const char *name, const Groups *groups, const Launches *launches);
 const Place *program_place(const Program *p, const Value *v);
 int program_all_units(const Program *p); /* units, then recipes */

@@ -12,7 +12,7 @@
 #include "support/json.h"
 #include <string.h>
 
-enum { UNFUSED = 3, PROGRAMS_MAX };
+enum { UNFUSED = 4, PROGRAMS_MAX };
 
 /* ---- canonical expressions ---- */
 static void canonical_value(const Graph *g, Value *v)
@@ -180,7 +180,7 @@ static void write_folder(const Project *project, const Layout *layout, Program *
         if (project->options->no_report)
             folder_without(folder, "report.html");
         else
-            write_report(folder, project, layout, programs, groups, n - (unfused != NULL));
+            write_report(folder, project, layout, programs, groups, n - (unfused != NULL) - (project->lean != NULL));
     }
     if (project->trainable_table && !project->options->inference) folder_text(folder, "trainable.txt", project->trainable_table);
     write_weights(folder, layout);
@@ -199,8 +199,8 @@ static Graph *unfused_twin(Graph *train)
 void emit_project(const Project *project, Arena *arena, Symbols *symbols)
 {
     const bool twin = project->train && !project->options->no_fuse && !project->tables_alone;
-    Graph *graphs[PROGRAMS_MAX] = {project->train, project->evaluate, project->infer, twin ? unfused_twin(project->train) : NULL};
-    const char *names[PROGRAMS_MAX] = {"train", "evaluate", "infer", "unfused"};
+    Graph *graphs[PROGRAMS_MAX] = {project->train, project->evaluate, project->infer, project->lean, twin ? unfused_twin(project->train) : NULL};
+    const char *names[PROGRAMS_MAX] = {"train", "evaluate", "infer", "train_lean", "unfused"};
     Groups *groups[PROGRAMS_MAX];
     Launches *launches[PROGRAMS_MAX];
     Program *programs[PROGRAMS_MAX];
@@ -223,7 +223,7 @@ void emit_project(const Project *project, Arena *arena, Symbols *symbols)
     layout_name(layout, taken, map_count(kernel_names));
     for (int i = 0; i < n; i++) programs[i] = program_make(layout, names[i], groups[i], launches[i]);
     for (int i = 0; i < n; i++)
-        if (!strcmp(names[i], "train")) {
+        if (program_plans(programs[i])) {
             pass_rematerialize(arena, symbols, programs[i]);
             find_plans(layout, programs[i]);
         }

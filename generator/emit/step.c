@@ -368,10 +368,10 @@ static void declare_dims(Buf *out, const Writer *w, const Map *used)
     if (w->replays) { /* by then the late ones are known */
         Buf list = {.arena = w->l->arena};
         for (int i = 0; i < w->l->dims.n; i++)
-            if (map_has(used, w->l->dims.at[i].c))
+            if (map_has(used, w->l->dims.at[i].c) && !layout_block(w->l, w->l->dims.at[i].symbol))
                 buf_printf(&list, "%s%s = d->%s", list.length ? ", " : "", w->l->dims.at[i].c, w->l->dims.at[i].c);
-        if (list.length)
-            buf_printf(out, "    const Dims *const d = (const Dims *)s->late;\n    const int64_t %s;\n", buf_text(&list));
+        if (list.length || map_has(used, "d")) buf_put(out, "    const Dims *const d = (const Dims *)s->late;\n");
+        if (list.length) buf_printf(out, "    const int64_t %s;\n", buf_text(&list));
         return;
     }
     const Layout *l = w->l;
@@ -489,7 +489,7 @@ static void units_text(Writer *w)
 {
     const Program *p = w->p;
     const PointsOf back = points_by_unit(w, POINT_BACK), gone = points_by_unit(w, POINT_GONE), made = points_by_unit(w, POINT_MADE);
-    const bool trains = strcmp(p->name, "train") == 0;
+    const bool trains = program_plans(p);
     for (int i = 0, u = 0; i < p->items.n; i++) {
         if (p->items.at[i]->kind != ITEM_SAVE) section(w, p->items.at[i]);
         const size_t start = w->body.length;
@@ -528,7 +528,7 @@ static void replay_text(Buf *out, const Layout *layout, const Program *p, const 
     const Items *items = u < p->units.n ? &p->items : &unit->again_items;
     int first = u < p->units.n ? unit->first_item : 0, last = u < p->units.n ? unit->last_item : items->n - 1;
     for (int i = first; i <= last; i++)
-        if (items->at[i]->kind == ITEM_LAUNCH) launch_text(&w, items->at[i], 1);
+        if (items->at[i]->kind == ITEM_LAUNCH || items->at[i]->kind == ITEM_LOOP) item_text(&w, items->at[i], 1);
     const char *body = buf_text(&w.body);
     Map *used = words(layout->arena, body);
     declare_dims(&text, &w, used);
@@ -572,7 +572,8 @@ void step_text(Buf *out, const Layout *layout, const Program *p, const Guards *g
     Map *used = words(layout->arena, body);
     bool trains = program_trains(p);
     buf_printf(out, "/* %s.  Returns 0, or the error of the first launch that failed%s. */\n",
-               trains                             ? "One step of training"
+               strcmp(p->name, "train_lean") == 0 ? "One step of training in less memory: products are done again in loops over blocks of rows"
+               : trains                           ? "One step of training"
                : strcmp(p->name, "evaluate") == 0 ? "Loss and outputs of a batch; changes nothing"
                                                   : "Outputs of a batch",
                w.checks       ? ", or STEP_NOT_FINITE where the loss is no number, STEP_OVERFLOW where a gradient is none"

@@ -84,9 +84,10 @@ void pass_simplify(Graph *g);
 /* accumulate  Sums of products are added up in place.  Needs: simplified graph. */
 void pass_accumulate(Graph *g);
 
-/* row_blocks  What is wide and row-wise (logits over a vocabulary, their loss and gradient) is computed over blocks of rows.  report, which
- *           may be NULL, is told of each candidate.  Needs: simplified graph. */
-void pass_row_blocks(Graph *g, Buf *report);
+/* row_blocks  What is wide and row-wise (logits over a vocabulary, their loss and gradient) is computed over blocks of rows.  lean: products are
+ *           done again where that lets more run so (MLPs); returns how many.  report, which may be NULL, is told of each candidate.
+ *           Needs: simplified graph. */
+int pass_row_blocks(Graph *g, bool lean, Buf *report);
 
 /* lay out   Results of attention lie as their transposes want them.  Needs: simplified graph, which must not be simplified again. */
 void pass_lay_out(Graph *g);

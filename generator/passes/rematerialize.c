@@ -40,7 +40,10 @@ static const char *recipe_text(const Remat *r, const Unit *unit, const Items *it
 {
     Buf out = {.arena = r->arena};
     for (int i = first; i <= last; i++)
-        if (items->at[i]->kind == ITEM_LAUNCH) buf_printf(&out, "%s%s", i > first ? ", " : "", items->at[i]->launch->kernel);
+        if (items->at[i]->kind == ITEM_LOOP)
+            buf_put(&out, "blocks of rows");
+        else if (items->at[i]->kind == ITEM_LAUNCH)
+            buf_printf(&out, "%s%s", i > first ? ", " : "", items->at[i]->launch->kernel);
     const char *separator = "(";
     for (int i = 0; i < unit->reads.n; i++) {
         if (unit->reads.at[i].kind != TOUCHES_BUFFER) continue;

@@ -12,6 +12,9 @@
  * something outside that waits for the set: a block could not be finished before the next.  No operation is done twice but for
  * cheap ones whose results others read too.
  *
+ * Lean, products are done again inside, too: the backward pass of an MLP then makes its wide rows from narrow ones, block by block,
+ * and so does the forward pass, which need not keep them.
+ *
  * Needs: simplified graph.  Breaks: nothing.  Linear in the operations behind each candidate.
  * After Liger's fused linear cross entropy (arXiv 2410.10989), here for any chain of that form. */
 #include "passes/row_blocks.h"
@@ -144,9 +147,57 @@ static bool is_cheap(const Op *op)
 static bool roles_of(const RowSet *set, const Op *op, int *roles)
 {
     if (set->members[op->id] != ROW_SUM) return row_roles(set, op, set->kept[op->out[0]->id], roles);
-    bool wide;
-    const int i = operand_inside(set, op, &wide);
-    return row_sum_roles(set, op, i, set->kept[op->in[i]->id], roles);
+    return row_sum_roles(set, op, 0, op->kind == OP_dot ? 1 : set->kept[op->in[0]->id], roles);
+}
+
+/* Whether v's rows can be made inside at little cost: of rows that enter the loop anyway, by cheap operations. */
+static bool is_made_of_rows(const RowSet *set, const uint8_t *enters, const Value *v, int kept, int depth)
+{
+    int roles[ROW_OPERANDS_MAX] = {0};
+    if (set->kept[v->id] || enters[v->id]) return true;
+    if (!v->def || !depth || !is_cheap(v->def) || !row_roles(set, v->def, kept, roles)) return false;
+    for (int i = 0; i < v->def->n_in; i++)
+        if (roles[i] > 0 && !is_made_of_rows(set, enters, v->def->in[i], roles[i], depth - 1)) return false;
+    return true;
+}
+
+/* Rows that enter the loop, through cheap operations too. */
+static void enter(const RowSet *set, uint8_t *enters, const Value *v, int kept, int depth)
+{
+    int roles[ROW_OPERANDS_MAX] = {0};
+    if (set->kept[v->id] || enters[v->id]) return;
+    enters[v->id] = 1;
+    if (!v->def || !depth || !is_wide(set, v, kept) || !is_cheap(v->def) || !row_roles(set, v->def, kept, roles)) return;
+    for (int i = 0; i < v->def->n_in; i++)
+        if (roles[i] > 0) enter(set, enters, v->def->in[i], roles[i], depth - 1);
+}
+
+/* A product over rows of what enters the loop anyway joins it, though it reads nothing of the set: the gradient of the weight behind
+ * an activation, which then need not stand whole to be multiplied.  Where rows are few, weights are larger than what is saved. */
+static void join_sums(RowSet *set)
+{
+    enum { DEPTH = 24 };
+    const Graph *g = set->g;
+    Symbols *s = g->symbols;
+    uint8_t *enters = NEW_ARRAY(set->scratch, uint8_t, g->next_value + 1);
+    for (int o = 0; o < g->ops.n; o++) {
+        const Op *op = g->ops.at[o];
+        int roles[ROW_OPERANDS_MAX] = {0};
+        if (set->members[op->id] == OUTSIDE || !roles_of(set, op, roles)) continue;
+        for (int i = 0; i < op->n_in; i++)
+            if (roles[i] > 0) enter(set, enters, op->in[i], roles[i], DEPTH);
+    }
+    for (int o = 0; o < g->ops.n; o++) {
+        const Op *op = g->ops.at[o];
+        int roles[ROW_OPERANDS_MAX] = {0};
+        if (op->kind != OP_dot || set->members[op->id] != OUTSIDE || !row_sum_roles(set, op, 0, 1, roles)) continue;
+        if (!expr_always_equal(s, op->in[0]->shape[0], set->rows)) continue;
+        const int wide = is_wide(set, op->in[0], 1) ? 0 : 1;
+        const Value *narrow = op->in[1 - wide];
+        if (!is_wide(set, op->in[wide], 1) || !enters[narrow->id] || set->kept[narrow->id]) continue;
+        if (2 * expr_likely(s, set->rows) < expr_likely(s, narrow->shape[1])) continue;
+        if (is_made_of_rows(set, enters, op->in[wide], 1, DEPTH)) set->members[op->id] = ROW_SUM;
+    }
 }
 
 /* Wide, or made of what is. */
@@ -170,7 +221,8 @@ static bool bring_inside(RowSet *set)
             const int kept = op->n_out == 1 ? wanted[op->out[0]->id] : 0;
             if (!kept || !row_roles(set, op, kept, roles)) continue;
             twice[op->id] = read_outside(set, twice, op->out[0]);
-            if (twice[op->id] && !is_cheap(op)) continue;
+            if (twice[op->id] && !is_cheap(op) && !(set->lean && op->kind == OP_dot)) continue;
+            set->again += twice[op->id] && op->kind == OP_dot;
             set->members[op->id] = ROW_AGAIN;
             set->kept[op->out[0]->id] = kept;
         } else if (!roles_of(set, op, roles)) {
@@ -242,6 +294,7 @@ static bool find_set(RowSet *set, int seed)
     for (int o = seed + 1; o < g->ops.n; o++)
         if (!grow(set, g->ops.at[o])) return false;
     drop_tails(set, seed);
+    if (set->lean) join_sums(set);
     return bring_inside(set) && outputs_narrow(set) && operands_lie_somewhere(set) && is_closed(set);
 }
 
@@ -270,20 +323,31 @@ static int place_of(const Graph *g, const Op *op)
     return -1;
 }
 
-void pass_row_blocks(Graph *g, Buf *report)
+/* What a set takes inside may be all that stood in the way of another: rounds, until none is found. */
+int pass_row_blocks(Graph *g, bool lean, Buf *report)
 {
+    enum { ROUNDS = 3 };
     Arena *scratch = arena_child(g->arena);
-    Ops seeds = {0};
-    for (int o = 0; o < g->ops.n; o++) {
-        RowSet set = {.g = g};
-        if (may_seed(&set, g->ops.at[o])) vec_push(g->arena, &seeds, g->ops.at[o]);
+    int again = 0;
+    for (int round = 0, found = 1; round < ROUNDS && found; round++) {
+        Ops seeds = {0};
+        Buf told = {.arena = g->arena};
+        found = 0;
+        for (int o = 0; o < g->ops.n; o++) {
+            RowSet set = {.g = g};
+            if (may_seed(&set, g->ops.at[o])) vec_push(g->arena, &seeds, g->ops.at[o]);
+        }
+        for (int i = 0; i < seeds.n; i++) {
+            const int at = place_of(g, seeds.at[i]);
+            RowSet set = {.g = g, .scratch = scratch, .lean = lean};
+            if (at < 0 || !may_seed(&set, seeds.at[i])) continue; /* of another's set */
+            Op *loop = find_set(&set, at) ? row_blocks_build(&set) : NULL;
+            if (report) tell(&set, loop ? report : &told, loop);
+            found += loop != NULL;
+            again += loop ? set.again : 0;
+            arena_reset(scratch);
+        }
+        if (report && (!found || round == ROUNDS - 1)) buf_put(report, buf_text(&told));
     }
-    for (int i = 0; i < seeds.n; i++) {
-        const int at = place_of(g, seeds.at[i]);
-        RowSet set = {.g = g, .scratch = scratch};
-        if (at < 0 || !may_seed(&set, seeds.at[i])) continue; /* of another's set */
-        Op *loop = find_set(&set, at) ? row_blocks_build(&set) : NULL;
-        tell(&set, report, loop);
-        arena_reset(scratch);
-    }
+    return again;
 }

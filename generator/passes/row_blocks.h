@@ -25,6 +25,8 @@ typedef struct {
     int64_t wide;     /* elements in a row of the seed's result, at likely dims */
     int *kept;        /* by value id: leading axes that count rows, of what the set makes; 0: not of the set */
     uint8_t *members; /* by op->id: Membership */
+    bool lean;        /* products may be done again inside */
+    int again;        /* products that are */
     const char *why;  /* there is no such set */
 } RowSet;
 

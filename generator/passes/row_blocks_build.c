@@ -40,12 +40,10 @@ static void roles_of(const Build *b, const Op *op, int *roles)
 {
     const RowSet *set = b->set;
     bool fits = false;
-    if (set->members[op->id] != ROW_SUM) {
+    if (set->members[op->id] != ROW_SUM)
         fits = row_roles(set, op, set->kept[op->out[0]->id], roles);
-    } else {
-        for (int i = 0; i < op->n_in && !fits; i++)
-            if (set->kept[op->in[i]->id]) fits = row_sum_roles(set, op, i, set->kept[op->in[i]->id], roles);
-    }
+    else
+        fits = row_sum_roles(set, op, 0, op->kind == OP_dot ? 1 : set->kept[op->in[0]->id], roles);
     if (!fits) bug("%s \"%s\" is not done row by row", op_info(op->kind)->name, op->source);
 }
 

@@ -75,7 +75,7 @@ typedef struct { int64_t bytes, flops, moved; } PointCost; /* what its memory is
 /* Loops over blocks of rows: the dim that is the rows of a block; how many rows there are, and how many bytes of what is wide in each.
  * Model.bind sets the dim; the planner makes it smaller where that saves memory that is wanted. */
 typedef struct { int dim; int64_t (*rows)(const int64_t *dims), (*row_bytes)(const int64_t *dims); } RowLoop;
-typedef struct {
+typedef struct Program {
     const char *name;                                  /* "train", "evaluate", "infer" */
     int n_buffers; const Life *lives;
     void (*bytes)(const int64_t *dims, int64_t *out);  /* of each buffer; late dims at their upper bounds */
@@ -94,6 +94,8 @@ typedef struct {
     void (*point_costs)(const int64_t *dims, PointCost *out);
     void (*replay)(Step *step, int unit);              /* runs a unit again, its buffers where step->at says */
     int n_blocks; const RowLoop *blocks;
+    const struct Program *lean;                        /* the same step in less memory and more time; NULL: there is none */
+    int n_again;                                       /* of a lean one: products that it does again */
     const char *const *library; int n_library;         /* plans found when the program was generated (ladder.h): one character a point */
 } Program;
 /* What a plan does at its points.  A point that acts runs its actions where its buffer comes back: a buffer gets a new place, or a unit

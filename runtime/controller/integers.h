@@ -24,7 +24,7 @@ static inline int64_t max_int(int64_t a, int64_t b)
 /* Rows that a loop over blocks of rows takes at a time, where nothing else is said: as many blocks as keep what is wide within
  * BLOCK_BYTES, but not fewer rows than products of matrices need to run well; all blocks but the last alike, in sixteens. */
 enum { BLOCK_BYTES = 64 << 20, BLOCK_LEAST_ROWS = 512 };
-enum { BLOCK_FEWEST_ROWS = 32, BLOCK_FEWEST_BYTES = 4 << 20 }; /* for a budget: with fewer, products of matrices are slow, and little is saved */
+enum { BLOCK_FEWEST_ROWS = 128, BLOCK_FEWEST_BYTES = 4 << 20 }; /* for a budget: with fewer, products of matrices are slow, and little is saved */
 static inline int64_t block_rows(int64_t rows, int64_t row_bytes)
 {
     const int64_t most = max_int(BLOCK_BYTES / max_int(row_bytes, 1), BLOCK_LEAST_ROWS), blocks = (rows + most - 1) / most;

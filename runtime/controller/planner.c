@@ -14,7 +14,7 @@ static const int64_t MOST_BYTES = INT64_C(1) << 50; /* of one buffer, and of all
 typedef struct Kept Kept;
 struct Kept {
     Kept *next;
-    const Program *program;
+    const Program *program, *of; /* of: whose lean twin the program is; NULL */
     int64_t *dims, *bytes; /* bytes: of each buffer, aligned */
     Sizes sizes;
     Simulation *simulation; /* NULL: planned by lives alone */
@@ -225,12 +225,25 @@ static bool rung_live(Kept *kept, int i, int64_t *live)
     return *live >= 0;
 }
 
+/* What a lean program does more than the other counts as done again. */
+static void add_again(const Kept *kept, Plan *plan)
+{
+    int64_t moved, least, flops, lean_moved, lean_flops;
+    if (!kept->of->traffic) return;
+    kept->of->traffic(kept->dims, &moved, &least, &flops);
+    kept->program->traffic(kept->dims, &lean_moved, &least, &lean_flops);
+    plan->recomputed += kept->program->n_again;
+    plan->recomputed_flops += lean_flops - flops;
+    plan->recomputed_moved += lean_moved - moved;
+}
+
 static const Plan *rung_plan(Kept *kept, int i)
 {
     if (kept->rungs[i]) return kept->rungs[i];
     Plan *plan =
         kept->simulation ? realise_modes(kept->simulation, kept->ladder.rungs[i].modes) : realise_lives(kept->program, kept->bytes);
-    if (plan) plan->dims = kept->dims;
+    if (plan) plan->dims = kept->dims, plan->program = kept->program;
+    if (plan && kept->of) add_again(kept, plan);
     return kept->rungs[i] = plan;
 }
 
@@ -278,7 +291,7 @@ void planner_set_row_blocks(Planner *planner, int64_t n)
 
 bool planner_chooses(const Model *m, int dim)
 {
-    const Program *const programs[] = {m->train, m->evaluate, m->infer};
+    const Program *const programs[] = {m->train, m->train ? m->train->lean : NULL, m->evaluate, m->infer};
     for (size_t p = 0; p < sizeof programs / sizeof *programs; p++)
         for (int i = 0; programs[p] && i < programs[p]->n_blocks; i++)
             if (programs[p]->blocks[i].dim == dim) return true;
@@ -325,58 +338,87 @@ static bool more_blocks(Planner *planner, const Program *program)
 }
 
 /* ---- finding ---- */
-static int find_here(Planner *planner, const Program *program, int64_t room, const Plan **plan)
+/* One way to look for a plan of a program, or of the lean twin of another, at planner->dims. */
+typedef int Find(Kept *kept, int64_t room, const Plan **plan);
+
+static int find_fitting(Kept *kept, int64_t room, const Plan **plan)
 {
-    Kept *kept;
-    int result = find_kept(planner, program, planner->dims, &kept);
-    if (!result && (!kept->last || kept->last_room != room)) {
+    int result = PLANNER_OK;
+    if (!kept->last || kept->last_room != room) {
         result = choose_rung(kept, room, &kept->last);
         kept->last_room = room;
     }
-    if (!result) *plan = kept->last;
+    *plan = kept->last;
     return result;
 }
 
 /* The first rung alone: nothing runs again. */
-static int find_whole(Planner *planner, const Program *program, int64_t room, const Plan **plan)
+static int find_whole(Kept *kept, int64_t room, const Plan **plan)
 {
-    Kept *kept;
-    int result = find_kept(planner, program, planner->dims, &kept);
     (void)room;
-    if (!result && !(*plan = rung_plan(kept, 0))) result = PLANNER_NO_MEMORY;
-    return result;
+    *plan = rung_plan(kept, 0);
+    return *plan ? PLANNER_OK : PLANNER_NO_MEMORY;
 }
 
-static int least_here(Planner *planner, const Program *program, int64_t room, const Plan **plan)
+static int find_least(Kept *kept, int64_t room, const Plan **plan)
 {
-    Kept *kept;
-    int result = find_kept(planner, program, planner->dims, &kept);
     (void)room;
-    return result ? result : least_rung(kept, plan);
+    return least_rung(kept, plan);
 }
 
-typedef int Find(Planner *planner, const Program *program, int64_t room, const Plan **plan);
+typedef struct {
+    Planner *planner;
+    const Program *program, *of;
+    const int64_t *dims;
+    int64_t room;
+    Find *find;
+} Search;
+
+/* With blocks of rows doubled so often. */
+static int find_doubled(const Search *s, int doublings, const Plan **plan)
+{
+    Kept *kept;
+    first_blocks(s->planner, s->program, s->dims);
+    while (doublings-- > 0) more_blocks(s->planner, s->program);
+    const int result = find_kept(s->planner, s->program, s->planner->dims, &kept);
+    if (result) return result;
+    kept->of = s->of;
+    return s->find(kept, s->room, plan);
+}
 
 /* The first plan that fits, with more and more blocks; else the smallest of them. */
-static int find_by_blocks(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan, Find *find)
+static int find_by_blocks(const Search *s, const Plan **plan)
 {
-    first_blocks(planner, program, dims);
-    int result = find(planner, program, room, plan), doublings = 0, least = 0;
+    int result = find_doubled(s, 0, plan), doublings = 0, least = 0;
     int64_t bytes = result ? 0 : (*plan)->arena_bytes;
-    while (!result && (*plan)->arena_bytes > room && more_blocks(planner, program)) {
-        result = find(planner, program, room, plan);
-        doublings++;
+    while (!result && (*plan)->arena_bytes > s->room && more_blocks(s->planner, s->program)) {
+        result = find_doubled(s, ++doublings, plan);
         if (!result && (*plan)->arena_bytes < bytes) bytes = (*plan)->arena_bytes, least = doublings;
     }
     if (result || (*plan)->arena_bytes <= bytes) return result;
-    first_blocks(planner, program, dims); /* plans may have been forgotten meanwhile */
-    while (least-- > 0) more_blocks(planner, program);
-    return find(planner, program, room, plan);
+    return find_doubled(s, least, plan); /* plans may have been forgotten meanwhile */
+}
+
+/* A lean program is for many rows: with one block it would save little, and differ in the last bits. */
+static const Program *lean_of(const Search *s)
+{
+    if (!s->program->lean) return NULL;
+    first_blocks(s->planner, s->program->lean, s->dims);
+    return planner_row_blocks(s->program->lean, s->planner->dims) > 1 ? s->program->lean : NULL;
 }
 
 int planner_find_within(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan)
 {
-    return find_by_blocks(planner, program, dims, room, plan, find_here);
+    const Search search = {planner, program, NULL, dims, room, find_fitting}, *chosen = &search;
+    int result = find_doubled(&search, 0, plan);
+    if (result || ((*plan)->arena_bytes <= room && !(*plan)->recomputed)) return result;
+    const int64_t bytes = (*plan)->arena_bytes, flops = (*plan)->recomputed_flops;
+    const Search lean = {planner, lean_of(&search), program, dims, room, find_fitting};
+    if (!lean.program) return find_by_blocks(&search, plan);
+    result = find_doubled(&lean, 0, plan);
+    if (result) return result;
+    if ((*plan)->arena_bytes > room ? bytes > room : bytes > room || (*plan)->recomputed_flops < flops) chosen = &lean;
+    return find_by_blocks(chosen, plan);
 }
 
 int planner_find(Planner *planner, const Program *program, const int64_t *dims, const Plan **plan)
@@ -386,13 +428,19 @@ int planner_find(Planner *planner, const Program *program, const int64_t *dims, 
 
 int planner_find_blocks(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan)
 {
-    return find_by_blocks(planner, program, dims, room, plan, find_whole);
+    return find_by_blocks(&(Search){planner, program, NULL, dims, room, find_whole}, plan);
 }
 
 int planner_least(Planner *planner, const Program *program, const int64_t *dims, int64_t *arena_bytes)
 {
+    const Search search = {planner, program, NULL, dims, 0, find_least};
     const Plan *plan;
-    int result = find_by_blocks(planner, program, dims, 0, &plan, least_here);
-    if (!result) *arena_bytes = plan->arena_bytes;
+    int result = find_by_blocks(&search, &plan);
+    if (result) return result;
+    *arena_bytes = plan->arena_bytes;
+    const Search lean = {planner, lean_of(&search), program, dims, 0, find_least};
+    if (!lean.program) return PLANNER_OK;
+    result = find_by_blocks(&lean, &plan);
+    if (!result && plan->arena_bytes < *arena_bytes) *arena_bytes = plan->arena_bytes;
     return result;
 }

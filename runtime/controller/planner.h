@@ -23,6 +23,7 @@ int64_t planner_live_peak(const Interval *buffers, int n);
 int64_t planner_offsets(const Interval *buffers, int n, int64_t *at);
 
 typedef struct {
+    const Program *program;   /* the one that was asked for, or its lean twin */
     const int64_t *dims, *at; /* at: where each buffer lies when the step begins, beside Program.lives */
     int64_t arena_bytes, live_bytes;
     const Recompute *recompute; /* NULL: no point acts */
@@ -46,8 +47,8 @@ void planner_set_row_blocks(Planner *planner, int64_t n);
 bool planner_chooses(const Model *m, int dim);
 /* The most blocks that a loop of the program has at these dims; 1 where it has no such loop. */
 int64_t planner_row_blocks(const Program *program, const int64_t *dims);
-/* The fastest plan for these dims whose arena is at most `room` bytes, with blocks of rows as dims say, or, where none is, the fewest
- * with which one is, doubling them; where none is at all, the one with the least arena.  Plan.dims are the dims with the blocks
+/* The plan of fewest operations for these dims whose arena is at most `room` bytes, of the program or its lean twin, with blocks of rows
+ * as dims say, or, where none is, the fewest with which one is, doubling them; where none is at all, the one with the least arena.  Plan.dims are the dims with the blocks
  * chosen.  Plans are made once for each dims; the pointer stays valid until the next call.  PLANNER_TOO_LARGE: a size passes 2^50
  * bytes. */
 int planner_find_within(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan);

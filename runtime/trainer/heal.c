@@ -201,7 +201,7 @@ int heal_run(Session *session, const Program *program, const Batch *batch, Step 
 {
     Session *s = session;
     double seconds;
-    const bool trains = program == s->model->train;
+    const bool lean = s->model->train && program == s->model->train->lean, trains = program == s->model->train || lean;
     if (!trains) {
         *error = step_launch(s, program, batch->number, step, &seconds);
         return 0;
@@ -210,7 +210,7 @@ int heal_run(Session *session, const Program *program, const Batch *batch, Step 
     if (s->fallback && s->options.verify_every && batch->number % s->options.verify_every == 0)
         return verify(s, program, batch, step, error, result, fault);
     const Program *candidate = NULL;
-    const bool varies = s->variants && !s->gradients && !s->trace;
+    const bool varies = !lean && s->variants && !s->gradients && !s->trace;
     const Program *chosen = varies ? variants_program(s->variants, s->dims, program, &candidate) : program;
     if (candidate) return prove(s, program, candidate, batch, step, error, fault);
     return run_guarded(s, chosen, batch, step, error, result, fault);

@@ -83,7 +83,7 @@ static void line(const char *name, int64_t bytes)
 /* The points that act between two launches. */
 static void print_points(const Figures *f, const PointCost *costs, int first, int last)
 {
-    const Program *p = f->program;
+    const Program *p = f->plan->program;
     for (int k = 0; f->plan->recompute && k < p->n_points; k++) {
         const Point *point = &p->points[k];
         if (!f->plan->recompute->acts[k]) continue;
@@ -101,7 +101,7 @@ static void print_points(const Figures *f, const PointCost *costs, int first, in
 static void print_timeline(const Figures *f)
 {
     enum { ROWS = 24, WIDTH = 48 };
-    const Program *p = f->program;
+    const Program *p = f->plan->program;
     PointCost *costs = calloc((size_t)p->n_points + 1, sizeof *costs);
     if (!f->plan->unit_peak || !costs) {
         free(costs);
@@ -130,7 +130,7 @@ static void print_timeline(const Figures *f)
 
 static void print_text(const Model *m, const Options *o, const Figures *f)
 {
-    printf("plan of %s, program %s\n", m->name, f->program->name);
+    printf("plan of %s, program %s\n", m->name, f->plan->program->name);
     for (int i = 0; i < m->n_dims; i++)
         if (!planner_chooses(m, i)) printf("  %s = %" PRId64 "%s\n", m->dims[i].name, f->dims[i],
                f->given[i]       ? ""
@@ -141,10 +141,10 @@ static void print_text(const Model *m, const Options *o, const Figures *f)
     line("arena", f->plan->arena_bytes);
     line("most alive at once", f->plan->live_bytes);
     line("the least that would do", f->minimum);
-    printf("  %d buffers, %d launches, %d run again: %.3g of the operations\n", f->program->n_buffers, f->program->n_launches,
+    printf("  %d buffers, %d launches, %d run again: %.3g of the operations\n", f->plan->program->n_buffers, f->plan->program->n_launches,
            f->plan->recomputed, recompute_share(f));
-    if (f->program->n_blocks)
-        printf("  rows in %" PRId64 " blocks at most\n", planner_row_blocks(f->program, f->plan->dims));
+    if (f->plan->program->n_blocks)
+        printf("  rows in %" PRId64 " blocks at most\n", planner_row_blocks(f->plan->program, f->plan->dims));
     line("moved in a step", f->moved);
     line("least that must move", f->least);
     if (o->memory_limit) printf("  %s in --memory-limit %" PRId64 "\n", f->feasible ? "fits" : "does not fit", o->memory_limit);
@@ -153,7 +153,7 @@ static void print_text(const Model *m, const Options *o, const Figures *f)
 
 static void print_evicted(const Figures *f)
 {
-    const Program *p = f->program;
+    const Program *p = f->plan->program;
     const char *separator = "";
     for (int k = 0; f->plan->recompute && k < p->n_points; k++) {
         if (!f->plan->recompute->acts[k]) continue;
@@ -171,7 +171,7 @@ static void print_json(const Model *m, const Figures *f)
            ",\"state_bytes\":%" PRId64,
            f->feasible ? "true" : "false", f->peak, f->plan->arena_bytes, f->plan->live_bytes, f->state);
     printf(",\"minimum_bytes\":%" PRId64 ",\"recompute_share\":%.9g,\"offload_bytes\":0,\"blocks\":%" PRId64 ",\"kernels\":%d", f->minimum,
-           recompute_share(f), planner_row_blocks(f->program, f->plan->dims), f->program->n_launches + f->plan->recomputed);
+           recompute_share(f), planner_row_blocks(f->plan->program, f->plan->dims), f->plan->program->n_launches + f->plan->recomputed - f->plan->program->n_again);
     printf(",\"bytes_moved\":%" PRId64 ",\"least_bytes_moved\":%" PRId64 ",\"evicted\":[", f->moved, f->least);
     print_evicted(f);
     fputs("]}\n", stdout);

@@ -458,16 +458,16 @@ int session_run(Session *session, const Program *program, const Batch *batch, St
     int status = 0;
     if (!kind_breaks(s, batch, result) && !guards_break(s, batch, result)) {
         status = step_plan(s, program, fault);
-        if (!status) status = step_place(s, program, fault);
-        if (!status && s->plan->host_bytes) status = prepare_copies(s, program, fault);
+        if (!status) status = step_place(s, s->plan->program, fault);
+        if (!status && s->plan->host_bytes) status = prepare_copies(s, s->plan->program, fault);
         if (!status) {
             result->peak_bytes = s->state_bytes + s->plan->arena_bytes;
             result->recomputed = s->plan->recomputed;
             result->offloaded = s->plan->offloaded_bytes;
             if (result->peak_bytes > s->peak_bytes) s->peak_bytes = result->peak_bytes;
-            status = step_upload(s, program, batch, fault);
+            status = step_upload(s, s->plan->program, batch, fault);
         }
-        if (!status) status = run_program(s, program, batch, result, fault);
+        if (!status) status = run_program(s, s->plan->program, batch, result, fault);
         const bool trained = !status && !result->broke && program == s->model->train;
         if (trained && s->loss_scale) after_scaled_step(s, result);
         if (trained && !result->overflowed) s->updates++;

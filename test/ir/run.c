@@ -64,7 +64,12 @@ static void run_recognise(Graph *g)
 
 static void run_row_blocks(Graph *g)
 {
-    pass_row_blocks(g, NULL);
+    pass_row_blocks(g, false, NULL);
+}
+
+static void run_lean_row_blocks(Graph *g)
+{
+    pass_row_blocks(g, true, NULL);
 }
 
 static const struct {
@@ -76,7 +81,7 @@ static const struct {
     {"recognise", run_recognise}, {"decompose_attention", pass_decompose_attention},
     {"lay_out", pass_lay_out},
     {"bf16", run_bf16},          {"fp16", run_fp16},
-    {"row_blocks", run_row_blocks},
+    {"row_blocks", run_row_blocks}, {"lean_row_blocks", run_lean_row_blocks},
 };
 
 static void run_named(Graph *g, const char *name, size_t length, const char *file)

@@ -10,14 +10,19 @@ weight = lambda name, *dims: tensor(name, FLOAT, dims, [0.5 * x for x in r.reals
 nodes = [
     node("Gather", ["table", "ids"], ["e"]),
     node("MatMul", ["e", "w"], ["p"]),
-    node("Tanh", ["p"], ["h"]),
+    node("Tanh", ["p"], ["n"]),
+    node("MatMul", ["n", "up"], ["u"]),
+    node("Sigmoid", ["u"], ["g"]),
+    node("Mul", ["u", "g"], ["a"]),
+    node("MatMul", ["a", "down"], ["d"]),
+    node("Add", ["n", "d"], ["h"]),
     node("Transpose", ["table"], ["turned"], perm=[1, 0]),
     node("MatMul", ["h", "turned"], ["s"]),
     node("Add", ["s", "bias"], ["scores"]),
 ]
 shape = ["batch", "seq"]
 model(sys.argv[1] + "/model.onnx", graph(nodes, [value("ids", INT64, shape)], [value("scores", FLOAT, shape + [WORDS])],
-                                         [weight("table", WORDS, WIDTH), weight("w", WIDTH, WIDTH), weight("bias", WORDS)]))
+                                         [weight("table", WORDS, WIDTH), weight("w", WIDTH, WIDTH), weight("up", WIDTH, 12 * WIDTH), weight("down", 12 * WIDTH, WIDTH), weight("bias", WORDS)]))
 
 
 def batch(step, b, s, labels):
