@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include <cmocka.h>
+#include "../../runtime/controller/integers.h"
 #include "../../runtime/controller/planner.h"
 #include "tiny.h"
 
@@ -165,6 +166,98 @@ static void absurd_dims_are_refused(void **state)
     planner_destroy(planner);
 }
 
+/* ---- blocks of rows: dims are rows, rows of a block ---- */
+enum { ROW_BYTES = 128000, NARROW_BYTES = 256, WIDE_BYTES = 4096 };
+static const Life row_lives[] = {{0, 2, "narrow", "", F32}, {1, 1, "scores", "", F32}, {0, 2, "wide", "", F32}};
+static int64_t all_rows(const int64_t *dims)
+{
+    return dims[0];
+}
+static int64_t bytes_of_row(const int64_t *dims)
+{
+    (void)dims;
+    return ROW_BYTES;
+}
+static void row_bytes(const int64_t *dims, int64_t *out)
+{
+    out[0] = dims[0] * NARROW_BYTES, out[1] = dims[1] * ROW_BYTES, out[2] = dims[0] * WIDE_BYTES;
+}
+static void lean_row_bytes(const int64_t *dims, int64_t *out) /* the wide one over blocks too */
+{
+    out[0] = dims[0] * NARROW_BYTES, out[1] = dims[1] * ROW_BYTES, out[2] = dims[1] * WIDE_BYTES;
+}
+static void row_traffic(const int64_t *dims, int64_t *moved, int64_t *least, int64_t *flops)
+{
+    *moved = *least = dims[0], *flops = 9 * dims[0];
+}
+static void lean_row_traffic(const int64_t *dims, int64_t *moved, int64_t *least, int64_t *flops)
+{
+    *moved = *least = dims[0], *flops = 11 * dims[0];
+}
+static const RowLoop row_loops[] = {{1, all_rows, bytes_of_row}};
+static const Program lean_rows = {.n_buffers = 3, .lives = row_lives, .bytes = lean_row_bytes, .n_launches = 3, .n_blocks = 1, .blocks = row_loops,
+                                  .traffic = lean_row_traffic, .n_again = 2};
+static const Program rows_program = {.n_buffers = 3, .lives = row_lives, .bytes = row_bytes, .n_launches = 3, .n_blocks = 1, .blocks = row_loops,
+                                     .traffic = row_traffic, .lean = &lean_rows};
+static int64_t row_arena(int64_t rows, int64_t block, bool lean)
+{
+    return rows * NARROW_BYTES + block * ROW_BYTES + (lean ? block : rows) * WIDE_BYTES;
+}
+
+static void blocks_of_rows_follow_budgets(void **state)
+{
+    (void)state;
+    Planner *planner = planner_create(2);
+    const Plan *plan;
+    const int64_t rows = 64000;
+    const int64_t each = block_rows(rows, ROW_BYTES), dims[] = {rows, each};
+    int64_t least;
+    assert_true(each % 16 == 0 && each >= BLOCK_LEAST_ROWS && each * ROW_BYTES < BLOCK_BYTES + (4 << 20));
+    assert_int_equal(planner_find_within(planner, &rows_program, dims, row_arena(rows, each, false), &plan), PLANNER_OK);
+    assert_ptr_equal(plan->program, &rows_program);
+    assert_int_equal(plan->dims[1], each);
+    assert_int_equal(planner_row_blocks(&rows_program, plan->dims), (rows + each - 1) / each);
+    /* one byte less: what is done again counts */
+    assert_int_equal(planner_find_within(planner, &rows_program, dims, row_arena(rows, each, false) - 1, &plan), PLANNER_OK);
+    assert_ptr_equal(plan->program, &lean_rows);
+    assert_int_equal(plan->recomputed_flops, 2 * rows);
+    assert_int_equal(plan->recomputed, 2);
+    /* less than that: twice the blocks */
+    assert_int_equal(planner_find_within(planner, &rows_program, dims, row_arena(rows, each, true) - 1, &plan), PLANNER_OK);
+    assert_ptr_equal(plan->program, &lean_rows);
+    assert_int_equal(planner_row_blocks(&lean_rows, plan->dims), 2 * ((rows + each - 1) / each));
+    /* the least is what suffices, and with less the smallest plan comes back */
+    assert_int_equal(planner_least(planner, &rows_program, dims, &least), PLANNER_OK);
+    assert_int_equal(planner_find_within(planner, &rows_program, dims, least, &plan), PLANNER_OK);
+    assert_int_equal(plan->arena_bytes, least);
+    assert_int_equal(planner_find_within(planner, &rows_program, dims, least - 1, &plan), PLANNER_OK);
+    assert_int_equal(plan->arena_bytes, least);
+    assert_true(plan->dims[1] <= BLOCK_FEWEST_ROWS);
+    planner_destroy(planner);
+}
+
+static void blocks_of_rows_can_be_said(void **state)
+{
+    (void)state;
+    Planner *planner = planner_create(2);
+    const Plan *plan;
+    const int64_t dims[] = {1000, 1000};
+    static const int64_t wanted[][2] = {{1, 1000}, {3, 334}, {1000, 1}, {5000, 1}};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        planner_set_row_blocks(planner, wanted[i][0]);
+        assert_int_equal(planner_find(planner, &rows_program, dims, &plan), PLANNER_OK);
+        assert_int_equal(plan->dims[1], wanted[i][1]);
+        assert_ptr_equal(plan->program, &rows_program);
+        assert_int_equal(planner_find_within(planner, &rows_program, dims, 1, &plan), PLANNER_OK); /* nothing fits: still as many */
+        assert_int_equal(plan->dims[1], wanted[i][1]);
+        assert_ptr_equal(plan->program, wanted[i][0] > 1 ? &lean_rows : &rows_program);
+    }
+    const Model m = {.n_dims = 2, .train = &rows_program};
+    assert_false(planner_chooses(&m, 0));
+    assert_true(planner_chooses(&m, 1));
+    planner_destroy(planner);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +268,8 @@ int main(void)
         cmocka_unit_test(inputs_and_outputs_are_kept),
         cmocka_unit_test(plans_are_kept_by_dims),
         cmocka_unit_test(absurd_dims_are_refused),
+        cmocka_unit_test(blocks_of_rows_follow_budgets),
+        cmocka_unit_test(blocks_of_rows_can_be_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
