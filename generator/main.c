@@ -266,7 +266,7 @@ int main(int argc, char **argv)
     }
     pass_dims_check(c.symbols);
     if (options.dump && strcmp(options.dump, "fuse") == 0) {
-        Graph *const graphs[] = {project.train, project.evaluate, project.infer, project.lean};
+        Graph *const graphs[] = {project.train, project.evaluate, project.infer};
         Buf text = {.arena = arena};
         for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++)
             if (graphs[i]) fuse_print(&text, pass_fuse(graphs[i], options.no_fuse), arena);
