@@ -16,7 +16,7 @@
 enum Readers : uint8_t { ONE, OF_A_WARP, OF_A_BLOCK, OF_BLOCKS };
 struct Access {
     uint32_t run; /* of the launch, or of the block; another one: nothing is known */
-    uint32_t thread, barriers, syncs;
+    uint32_t block, thread, barriers, syncs;
     uint32_t code; /* where in the program */
 };
 struct Cell {
@@ -208,35 +208,30 @@ static void outside(const char *at, size_t size, bool write, uint32_t code)
 
 static void race(const Access &before, const char *at, bool was_write, bool write, uint32_t code)
 {
-    char line[256], line_before[256], place[256], thread[64];
-    sim_describe_thread(before.thread, thread, sizeof thread);
-    sim_fault("race: %s %s at %s, which %s %s at %s with no barrier between", write ? "writes" : "reads", place_of(at, place, sizeof place),
-              line_of(code, line, sizeof line), thread, was_write ? "wrote" : "read",
+    char line[256], line_before[256], place[256];
+    sim_fault("race: %s %s at %s, which thread %u of block %u %s at %s with no barrier between", write ? "writes" : "reads", place_of(at, place, sizeof place),
+              line_of(code, line, sizeof line), before.thread, before.block, was_write ? "wrote" : "read",
               line_of(before.code, line_before, sizeof line_before));
 }
 
 /* ---- the rules ---- */
-static bool same_block(uint32_t a, uint32_t b)
+static bool same_warp(const Access &a, const Access &b)
 {
-    return a / (uint32_t)sim_now.threads == b / (uint32_t)sim_now.threads;
-}
-static bool same_warp(uint32_t a, uint32_t b)
-{
-    return same_block(a, b) && a % (uint32_t)sim_now.threads / 32 == b % (uint32_t)sim_now.threads / 32;
+    return a.block == b.block && a.thread / 32 == b.thread / 32;
 }
 /* Whether an access lies before what runs now, for certain. */
 static bool ordered(const Access &a, const Access &now)
 {
-    return a.run != now.run || a.thread == now.thread || (same_block(a.thread, now.thread) && a.barriers < now.barriers) ||
-           (same_warp(a.thread, now.thread) && a.syncs < now.syncs);
+    if (a.run != now.run) return true;
+    return a.block == now.block && (a.thread == now.thread || a.barriers < now.barriers || (same_warp(a, now) && a.syncs < now.syncs));
 }
 static bool readers_ordered(const Cell *c, const Access &now)
 {
     const Access &r = c->read;
     if (r.run != now.run || c->readers == ONE) return ordered(r, now);
-    if (c->readers == OF_BLOCKS || !same_block(r.thread, now.thread)) return false;
+    if (c->readers == OF_BLOCKS || r.block != now.block) return false;
     if (r.barriers < now.barriers) return true;
-    return c->readers == OF_A_WARP && same_warp(r.thread, now.thread) && r.syncs < now.syncs;
+    return c->readers == OF_A_WARP && same_warp(r, now) && r.syncs < now.syncs;
 }
 
 static void doubt(const Access &before, const char *at, size_t bytes, uint32_t code)
@@ -257,7 +252,7 @@ void sim_shadow_written()
 static void look(Cell *c, const char *at, size_t bytes, bool write, bool in_shared, const Access &now)
 {
     if (!ordered(c->write, now)) {
-        if (!write || !same_block(c->write.thread, now.thread)) race(c->write, at, true, write, now.code);
+        if (!write || c->write.block != now.block) race(c->write, at, true, write, now.code);
         doubt(c->write, at, bytes, now.code);
     }
     if (write) {
@@ -274,7 +269,7 @@ static void look(Cell *c, const char *at, size_t bytes, bool write, bool in_shar
         r = now;
         c->readers = ONE;
     } else {
-        const Readers with = same_warp(r.thread, now.thread) ? OF_A_WARP : same_block(r.thread, now.thread) ? OF_A_BLOCK : OF_BLOCKS;
+        const Readers with = same_warp(r, now) ? OF_A_WARP : r.block == now.block ? OF_A_BLOCK : OF_BLOCKS;
         if (with > c->readers) c->readers = with;
     }
 }
@@ -285,7 +280,7 @@ static void access(const char *at, size_t size, bool write, void *from)
     if (n_doubts) sim_shadow_written();
     if (at >= sim_now.stacks && at < sim_now.stacks_end) return;
     const bool in_shared = at >= shared && at < shared_end;
-    Access now = {in_shared ? sim_now.block_run : sim_now.launch, sim_now.thread, sim_now.barriers, sim_now.syncs,
+    Access now = {in_shared ? sim_now.block_run : sim_now.launch, sim_now.block, sim_now.thread, sim_now.barriers, sim_now.syncs,
                   (uint32_t)((const char *)from - image - 1)};
     if (!in_shared && !buffer_of(at, size, write)) {
         const bool own = (at >= image && at < image_end) || at >= sim_now.frame;

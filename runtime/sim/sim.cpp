@@ -96,11 +96,6 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-void sim_describe_thread(uint32_t thread, char *text, size_t size)
-{
-    snprintf(text, size, "thread %u of block %u", thread % (unsigned)sim.threads, thread / (unsigned)sim.threads);
-}
-
 static void tell(const char *format, va_list arguments)
 {
     if (sim.failed) return;
@@ -162,7 +157,8 @@ static void run_thread()
 static void enter(int thread)
 {
     sim.current = thread;
-    sim_now.thread = (uint32_t)(sim.block * sim.threads + thread);
+    sim_now.block = (uint32_t)sim.block;
+    sim_now.thread = (uint32_t)thread;
     sim_now.syncs = sim.thread[thread].syncs;
     sim_now.inside = true;
     fiber_switch(&sim.scheduler, &sim.thread[thread].fiber);
@@ -381,7 +377,6 @@ int sim_run(void (*body)(void *), void *context)
     sim.body = body;
     sim.context = context;
     sim_now.launch++;
-    sim_now.threads = sim.threads;
     sim_now.frame = (const char *)__builtin_frame_address(0);
     sim.random = (sim.seed * 0x9E3779B97F4A7C15u + sim_now.launch) * 0xBF58476D1CE4E5B9u | 1;
     std::vector<int> order((size_t)sim.blocks);
