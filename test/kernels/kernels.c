@@ -269,6 +269,7 @@ int main(int argc, char **argv)
     Buf runs = {.arena = arena}, calls = {.arena = arena};
     int n = 0;
     for (int i = 2; i < argc; i++) {
+        random_state = 1; /* a case has the same inputs whatever other cases there are */
         Case c = {.arena = arena, .symbols = symbols, .data = data, .out = &runs, .tolerance = 2e-5};
         c.text = read_text(arena, argv[i]);
         const char *slash = strrchr(argv[i], '/'), *at = c.text, *s, *graph = c.text;
