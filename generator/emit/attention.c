@@ -270,6 +270,20 @@ static void forward_body(Kernel *k, void *context)
 }
 
 /* ---- gradient ---- */
+static const char *balanced_memory(Kernel *k, const Attention *a, bool written)
+{
+    return param_other(k, ARG_SCRATCH, "balanced", text_of(k, written ? "%s *" : "const %s *", a->type), expr_int(k->symbols, 0));
+}
+
+/* delta as the first kernel has left it. */
+static Code balanced(Kernel *k, const Attention *a, const Index *row)
+{
+    Affine at = index_flat(k, a->p.delta, row);
+    affine_seen(k, &at);
+    const Code c = {text_of(k, "%s[%s]", balanced_memory(k, a, false), affine_text(k, &at)), BINDS_ATOM, affine_level(k, &at)};
+    return named(k, c, a->type, "v");
+}
+
 /* Scores become probabilities (where those are wanted) and gradients of scores. */
 static void gradient_scores(Kernel *k, const Blocks *b)
 {
@@ -282,11 +296,11 @@ static void gradient_scores(Kernel *k, const Blocks *b)
     const Code top = element(k, a->p.top, &row), scale = element(k, a->p.scale, &row);
     line(k, "const %s p = exponential(%s - %s) * %s;", a->type, wrapped(k, score, BINDS_SUM), wrapped(k, top, BINDS_PRODUCT),
          wrapped(k, scale, BINDS_UNARY));
-    const Code delta = element(k, a->p.delta, &row);
+    const Code delta = b->own_keys ? balanced(k, a, &row) : element(k, a->p.delta, &row);
     line(k, "const %s slope = p * (tile.g%s - %s);", a->type, at, wrapped(k, delta, BINDS_PRODUCT));
     vec_push(k->arena, &k->at_hand, ((__typeof__(*k->at_hand.at)){a->slope, "slope", false, k->depth - 1}));
     const Code d = element(k, a->d, &index);
-    if (b->own_keys) line(k, "tile.s%s = p;", at);
+    line(k, "tile.s%s = %s;", at, b->own_keys ? "p" : "slope");
     line(k, "tile.g%s = %s;", at, d.text);
     close_scores(k);
 }
@@ -321,6 +335,8 @@ static void gradient_q_body(Kernel *k, void *context)
     line(k, "tile.add(%s, %s, %s, %s, to - from + 1);", keys, key_row, values, value_row);
     block_close(k);
     if (a->skips) block_close(k);
+    line(k, "tile.balance(%s, %s, last - first + 1);", place(k, a->p.delta, balanced_memory(k, a, true), &row),
+         place(k, a->p.delta, param_value(k, a->p.delta, false), &row));
     line(k, "tile.finish(%s, NULL, last - first + 1);", place(k, dq, to, &q));
     block_close(k);
 }
@@ -398,6 +414,9 @@ void emit_attention(Emission *e)
         add_launch(e, &a, written(e, &a, axes, forward_body), "attention", false, 2 * (d + v), 0, 3);
         return;
     }
+    Expr *line = expr_int(e->all->symbols, 256), *bytes = expr_int(e->all->symbols, strcmp(a.type, "double") ? 4 : 8);
+    bytes = expr_mul(e->all->symbols, count_of(e->all, a.p.delta), bytes);
+    e->scratch = expr_mul(e->all->symbols, expr_ceildiv(e->all->symbols, bytes, line), line);
     add_launch(e, &a, written(e, &a, axes, gradient_q_body), "attention_gradient_q", false, 2 * (2 * d + v), 0, 1);
     add_launch(e, &a, written(e, &a, a.batch, gradient_kv_body), "attention_gradient_kv", true, 4 * (d + v), 1, 2);
 }

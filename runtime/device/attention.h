@@ -204,11 +204,13 @@ template <class T, int D, int E, bool EMPTY> struct AttentionForward {
     }
 };
 
-/* Own rows are queries, others keys, and the gradient of queries is summed up; or, BOTH, own are keys, others queries, and the
+/* Over a row the gradients of scores sum to 0, but for roundings, which the keys of a whole batch would add up.  So the first kernel
+ * sums them (rest), and the second takes delta with the rest put into it.
+ * Own rows are queries, others keys, and the gradient of queries is summed up; or, BOTH, own are keys, others queries, and the
  * gradients of keys and of values are.  a: queries or keys; b: the gradient of the result, or values. */
 template <class T, int D, int E, bool BOTH> struct AttentionGradient {
     static constexpr int OWN = attention_lanes((D > E ? D : E) * sizeof(T)), OTHER = OWN;
-    alignas(64) T a[D][OWN], b[E][OWN], da[D][OWN], db[BOTH ? E : 1][OWN], s[OTHER][OWN], g[OTHER][OWN];
+    alignas(64) T a[D][OWN], b[E][OWN], da[D][OWN], db[BOTH ? E : 1][OWN], s[OTHER][OWN], g[OTHER][OWN], rest[BOTH ? 1 : OWN];
 
     template <class S> ON_DEVICE void begin(const S *own_a, int64_t a_row, const S *own_b, int64_t b_row, int64_t count)
     {
@@ -216,6 +218,7 @@ template <class T, int D, int E, bool BOTH> struct AttentionGradient {
         into_lanes<T, E>(b, own_b, b_row, count);
         FOR_OTHER (c, 0, D - 1) FOR_OWN (i, 0, OWN - 1) da[c][i] = 0;
         FOR_OTHER (c, 0, (BOTH ? E : 1) - 1) FOR_OWN (i, 0, OWN - 1) db[c][i] = 0;
+        if constexpr (!BOTH) FOR_LANE (i, OWN) rest[i] = 0;
         __syncthreads();
     }
     /* s: scores; g: what each probability's gradient is */
@@ -227,7 +230,7 @@ template <class T, int D, int E, bool BOTH> struct AttentionGradient {
         block_product<false>(g, of_b.at, of_b.row, 1, b, E, (int)n);
         __syncthreads();
     }
-    /* s: probabilities; g: gradients of scores */
+    /* s: probabilities, or where not BOTH the gradients of what was made of the scores; g: gradients of scores */
     template <class S> ON_DEVICE void add(const S *other_a, int64_t a_row, const S *other_b, int64_t b_row, int64_t n)
     {
         const OtherRows<T, S, OTHER, D> of_a(other_a, a_row, n);
@@ -236,8 +239,14 @@ template <class T, int D, int E, bool BOTH> struct AttentionGradient {
         if constexpr (BOTH) {
             const OtherRows<T, S, OTHER, E> of_b(other_b, b_row, n);
             block_product<true>(db, of_b.at, 1, of_b.row, s, n, E);
+        } else {
+            for (int64_t j = 0; j < n; j++) FOR_LANE (i, OWN) rest[i] += s[j][i];
         }
         __syncthreads();
+    }
+    template <class S> ON_DEVICE void balance(T *to, const S *delta, int64_t count) const
+    {
+        FOR_LANE (i, (int)count) to[i] = T(delta[i]) + rest[i];
     }
     template <class S> ON_DEVICE void finish(S *to_a, std::common_type_t<S> *to_b, int64_t count)
     {
