@@ -40,9 +40,11 @@ static const char help[] =
     "  -o DIR                       where the program goes; files of an earlier run are replaced\n"
     "  --no-fuse                    one kernel an operation\n"
     "  --no-report                  no DIR/report.html\n"
-    "  --dump PASS                  prints the program's IR after a pass: import, loss, recognise, short, gradient, optimizer, decompose, "
-    "fold, simplify, stash,\n"
-    "                               row_blocks: with what runs over blocks of rows, and why other wide products do not;\n"
+    "  --dump PASS                  prints the program's IR after a pass: import, loss, short, gradient, optimizer, decompose, fold, "
+    "simplify, accumulate,\n"
+    "                               and, with what each found: recognise: attention, and why what looks like it is none;\n"
+    "                               row_blocks: what runs over blocks of rows, and why other wide products do not;\n"
+    "                               stash: what is kept for the backward pass, its bytes, and why;\n"
     "                               fuse: which operations share a kernel, and what lies in memory between kernels and why\n"
     "  --help, --version\n";
 
@@ -105,15 +107,16 @@ static int batch_norm_of(const char *text)
     error_exit("--batch-norm %s: wanted train or frozen", text);
 }
 
-static void check_dump(const char *pass)
+static void check_dump(Arena *arena, const char *pass)
 {
-    static const char *const passes[] = {"import",    "loss", "recognise", "short", "gradient", "optimizer",
-                                         "decompose", "fold", "simplify",  "accumulate", "row_blocks", "stash", "fuse"};
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+    static const char *const passes[] = {"import", "loss",     "recognise",  "short",      "gradient", "optimizer", "decompose",
+                                         "fold",   "simplify", "accumulate", "row_blocks", "stash",    "fuse"};
+    Buf list = {.arena = arena};
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         if (!strcmp(passes[i], pass)) return;
-    error_exit("--dump %s: no such pass; there are import, loss, recognise, short, gradient, optimizer, decompose, fold, simplify, accumulate, row_blocks, "
-               "stash, fuse",
-               pass);
+        buf_printf(&list, "%s%s", i ? ", " : "", passes[i]);
+    }
+    error_exit("--dump %s: no such pass; there are %s", pass, buf_text(&list));
 }
 
 static void check_precision(const char *name)
@@ -154,7 +157,7 @@ static void take(Options *o, Arena *arena, int option, char *value)
     case OPT_PRECISION: check_precision(value), o->precision = value; break;
     case OPT_INFERENCE: o->inference = true; break;
     case OPT_NO_FUSE: o->no_fuse = true; break;
-    case OPT_DUMP: check_dump(value), o->dump = value; break;
+    case OPT_DUMP: check_dump(arena, value), o->dump = value; break;
     case OPT_NO_REPORT: o->no_report = true; break;
     case OPT_HELP: fputs(help, stdout); exit(0);
     case OPT_VERSION: puts("disc-gen 0.1"); exit(0);
