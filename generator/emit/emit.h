@@ -2,12 +2,13 @@
  *
  *   fuse      groups operations: each Group becomes one kernel or one library call      passes/fuse.c
  *   schedule  orders the groups                                                          passes/schedule.c
- *   kernels   text of a group's kernel, and its launch                                   emit/kernels.c, emit/element.c, emit/loop.c, emit/reduce.c, …
- *   step      the list of launches with buffers and their lives -> model.cu              emit/program.c (lives), emit/step.c (text)
- *   controller tables: dims, inputs, guards, lives, bytes -> controller.c, model.h       emit/controller.c
- *   report    the same tables, and why groups ended where they did, as a page           emit/report.c, emit/report_program.c, emit/report_plans.c
- *   project   folder, runtime files (embedded in disc-gen), weights, Makefile            emit/project.c
- */
+ *   kernels   text of a group's kernel, and its launch                                   emit/kernels.c, and a file a kind: loop.c, row.c,
+ *                                                                                        reduce.c, dot.c, attention.c, cell.c, …
+ *   step      the list of launches with buffers and their lives -> model.cu, unfused.cu  emit/program.c, region.c (lives), emit/step.c (text)
+ *   points    what may be given up and made again or copied to the host, and plans       passes/rematerialize.c, emit/plans.c
+ *   controller tables: dims, inputs, guards, lives, bytes -> controller.c, model.h       emit/controller.c, emit/guards.c
+ *   report    the same tables, and why groups ended where they did -> report.html        emit/report*.c
+ *   project   folder, runtime files (embedded in disc-gen), weights, Makefile            emit/project.c */
 #ifndef EMIT_H
 #define EMIT_H
 #include "ir/ir.h"
@@ -60,8 +61,8 @@ typedef struct Groups {
     bool no_fuse;
 } Groups;
 
-/* fuse: today an operation a group, but for what costs nothing to fold into its readers (constants, iota, broadcasts, dims, and chains of
- * elementwise operations that feed one reader of the same shape).  no_fuse: folds constants, iota, dims and broadcasts alone. */
+/* fuse: groups operations that share a kernel; fuse.c says which.  no_fuse: an operation a group, only constants, iota, dims and
+ * broadcasts are folded into their readers. */
 Groups *pass_fuse(Graph *g, bool no_fuse);
 void fuse_print(Buf *out, const Groups *groups, Arena *arena); /* --dump fuse */
 const char *group_kind_name(GroupKind kind);
@@ -122,7 +123,6 @@ typedef struct {
     const char *trainable_table;       /* text of trainable.txt */
     const char *settings;              /* the command line */
     bool tables_alone;                 /* no main.c, Makefile and runtime/: the folder becomes part of a larger program */
-    VEC(const char *) notes;           /* what was said to the user; stands in README-like head comment of model.cu */
 } Project;
 /* Fuses, schedules, emits; writes DIR (files aside, then renamed; errors of the disk are the user's). */
 void emit_project(const Project *project, Arena *arena, Symbols *symbols);

@@ -636,11 +636,6 @@ static void head(Buf *out, const Project *project, const Layout *l, Program *con
         comment_put(out, expr_text(l->arena, p->least));
         buf_put(out, "\n");
     }
-    for (int i = 0; i < project->notes.n; i++) {
-        buf_put(out, " * note   ");
-        comment_put(out, project->notes.at[i]);
-        buf_put(out, "\n");
-    }
     buf_put(out, " * made by ");
     comment_put(out, project->settings ? project->settings : "disc-gen");
     buf_put(out, " */\n");

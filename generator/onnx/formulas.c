@@ -86,18 +86,6 @@ Value *clamped(Graph *g, Value *x, double low, double high)
     return b_select(g, less(g, x, least), least, b_select(g, less(g, most, x), most, x));
 }
 
-Value *gelu_formula(Graph *g, Value *x, bool by_tanh)
-{
-    Value *inner;
-    if (by_tanh) {
-        Value *cubic = b_add(g, x, scaled(g, b_mul(g, b_mul(g, x, x), x), 0.044715));
-        inner = b_unary(g, OP_tanh, scaled(g, cubic, 0.79788456080286535588));
-    } else {
-        inner = b_unary(g, OP_erf, scaled(g, x, 0.70710678118654752440));
-    }
-    return b_mul(g, scaled(g, x, 0.5), shifted(g, inner, 1));
-}
-
 Value *along_channels(Graph *g, Value *v, int rank)
 {
     Expr *shape[MOST_AXES];

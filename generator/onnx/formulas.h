@@ -57,7 +57,6 @@ static inline Value *dim_value(Graph *g, Expr *e, Dtype dtype)
 Value *reciprocal_sqrt(Graph *g, Value *a);
 /* Clamped to [low, high]; gradient only within, as PyTorch's clamp. */
 Value *clamped(Graph *g, Value *x, double low, double high);
-Value *gelu_formula(Graph *g, Value *x, bool by_tanh);
 /* A vector (c) as (c, 1, 1, ..), to stand against axis 1 of a value of that rank. */
 Value *along_channels(Graph *g, Value *v, int rank);
 /* Vector of n positions, 0, 1, 2.., laid along an axis of a shape of ones. */

@@ -66,9 +66,6 @@ const char *type_text(Import *im, const Value *v);         /* f32[batch, seq, 64
 /* ---- regions ---- */
 /* Imports a subgraph's nodes straight into the present graph (an If whose condition is known); results are the terms of its outputs. */
 void import_inline(Import *im, const OnnxGraph *sub, Term **inputs, int n_inputs, Term **results);
-/* Imports a subgraph as a body: parameters are given, names of outer graphs become further parameters ("captures"), added behind them.
- * captured[] are the outer values to hand over, in order. */
-Graph *import_body(Import *im, const OnnxGraph *sub, const char *name, Value *const *parameters_like, int n_parameters, Term **results, Value ***captured, int *n_captured);
 
 /* ---- for the pipeline ---- */
 typedef struct ImportOptions { bool training; int batch_norm; } ImportOptions;

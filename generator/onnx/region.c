@@ -128,22 +128,3 @@ void import_inline(Import *im, const OnnxGraph *sub, Term **inputs, int n_inputs
     import_subgraph(im, sub, results);
     scope_pop(im);
 }
-
-Graph *import_body(Import *im, const OnnxGraph *sub, const char *name, Value *const *parameters_like, int n_parameters,
-                   Term **results, Value ***captured, int *n_captured)
-{
-    check(n_parameters <= sub->n_inputs);
-    Body *body = body_open(im, sub, name);
-    for (int i = 0; i < n_parameters; i++) {
-        const Value *like = parameters_like[i];
-        Value *v = body_parameter(im, sub->inputs[i].name, like->dtype, like->rank, like->shape);
-        scope_define(im, sub->inputs[i].name, term_of_value(im, v));
-    }
-    import_subgraph(im, sub, results);
-    for (int i = 0; i < sub->n_outputs; i++)
-        if (!results[i]->is_sequence && !results[i]->is_absent) term_value(im, results[i]);
-    body_close(im);
-    *captured = body->outside.at;
-    *n_captured = body->outside.n;
-    return body->graph;
-}
