@@ -64,8 +64,7 @@ static void to_primitives(Compilation *c, Graph *g)
     if (!c->options->no_fuse) pass_lay_out(g), graph_verify(g, "lay out");
 }
 
-/* Bytes alive at once, at the likely dims, in the order and the kernels that the program will have; worked out in scratch memory.
- */
+/* Bytes alive at once, at the likely dims, in the order and the kernels that the program will have. */
 static int64_t peak_of(const Compilation *c, const Graph *g, Arena *scratch)
 {
     Graph borrowed = *g;

@@ -1,8 +1,7 @@
 /* Cuts a group at its first result, so that the others can be made again while that one is still there.
  * Needs: fuse.  Breaks: nothing.
  *
- *     {x2 = a + x; mean; y = (x2 - mean) * gain} -> x2, mean, y      becomes      {mean; y = (x2 - mean) * gain} -> mean, y,
- * reading x2
+ *     {x2 = a + x; mean; y = (x2 - mean) * gain} -> x2, mean, y     becomes     {mean; y = (x2 - mean) * gain} -> mean, y, reading x2
  *
  * The same bits must come out.  A compiler may join a product with the sum that it feeds into one rounding, so the cut never goes
  * through a product, and every other result is still stored. */

@@ -1,5 +1,6 @@
 /* Inside fuse: drafts of groups while operations are seen from the last to the first.  fuse.c decides for each operation,
- * fuse_rows.c knows reductions over rows, fuse_again.c what is made again rather than stored. */
+ * fuse_rows.c knows reductions over rows, fuse_again.c what is made again rather than stored, fuse_views.c what attention reads where
+ * it lies, fuse_cell.c which scans are one kernel. */
 #ifndef FUSE_H
 #define FUSE_H
 #include "emit/emit.h"

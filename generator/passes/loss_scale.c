@@ -6,7 +6,7 @@
  *     %140 = max |%120|, |%130|, …            of every weight's gradient; NaN wins
  *     finite %140                             or the step ends here; assigns come after
  *
- * Needs: loss_scaled before gradient, on a graph whose first output is the loss; the caller gives the loss back its place. */
+ * Needs: pass_scale_loss before gradient, on a graph whose first output is the loss; the caller gives the loss back its place. */
 #include "passes/passes.h"
 #include <string.h>
 

@@ -2,7 +2,8 @@
  * operations.
  *
  * Needs: gradients as pass_gradient returns them; outputs[0] is the loss.  Leaves: commit before every assign; gradients as outputs
- * "gradient:NAME"; where the loss is scaled, so are they, and what the rules are given is divided by the scale.  Assigns that the importer made for running statistics move behind the commit. */
+ * "gradient:NAME"; where the loss is scaled, so are they, and what the rules are given is divided by the scale.
+ * Assigns that the importer made for running statistics move behind the commit. */
 #include "passes/optimizer.h"
 #include "passes/passes.h"
 #include "support/diag.h"

@@ -1,12 +1,12 @@
-/* The passes, in the order in which main.c runs them.  Each takes what the one before left, and leaves a graph that verifies.
- * A pass never reaches into another: they meet in the IR. */
+/* The passes, in the order in which main.c runs them (fold and simplify run once more, after decompose).  Each takes what the one before
+ * left, and leaves a graph that verifies.  A pass never reaches into another: they meet in the IR. */
 #ifndef PASSES_H
 #define PASSES_H
 #include "ir/ir.h"
 #include "ir/build.h"
 #include "onnx/model.h"
 
-/* What the user chose; filled by main.c. */
+/* What the user chose; filled by options.c. */
 typedef struct Options {
     const char *model, *out;            /* MODEL.onnx, DIR */
     const char *loss;                   /* NULL: guess */
@@ -21,7 +21,7 @@ typedef struct Options {
     bool inference, no_fuse, no_report;
 } Options;
 
-/* One program that the trainer can run: "train", "evaluate" or "infer". */
+/* The loss that was asked for or guessed. */
 typedef struct LossInfo {
     const char *kind;                   /* "cross_entropy", "mse", … or "model" where an output is the loss */
     const char *text;                   /* as the user would write it: cross_entropy(logits, axis=1) */
@@ -32,35 +32,37 @@ typedef struct LossInfo {
     bool guessed; const char *why, *alternatives; /* for the user, when guessed */
 } LossInfo;
 
-struct OnnxModel; /* onnx/model.h */
-
-/* shapes    Facts about symbols from --dim and --name-dim; unnamed dims get names INPUT.AXIS; declared output dims are held against the
+/* dims      Facts about symbols from --dim and --name-dim; unnamed dims get names INPUT.AXIS; declared output dims are held against the
  *           derived ones.  Run on the model before import. */
 void pass_dims(Symbols *symbols, OnnxModel *model, const Options *options, Arena *arena);
-/* After import: what --dim expects against what the model itself allows. */
-void pass_dims_check(Symbols *symbols);
-
-
-/* fold      Operations on constants are computed; identities vanish; frozen small tensors become constants.  Nothing downstream of a trained
- *           weight is touched.  Needs: trainable.  Breaks: nothing. */
-void pass_fold(Graph *g);
 
 /* trainable Decides what trains, by role then by name; separates tensors that an exporter merged and ties those it split, by rewriting the model's
  *           nodes; fills tensors (name -> Tensor), which the importer uses.  Tells the user what it did.  Returns the table (DIR/trainable.txt).
  *           Runs on the model, before import: roles are clearest while operators are whole. */
 const char *pass_trainable(OnnxModel *model, const Options *options, Arena *arena, Map *tensors);
 
+/* precision Every float becomes a double (fp64).  Needs: the imported graph. */
+void pass_precision(Graph *g, const Options *options);
+
 /* loss      Adds the target input and the loss; outputs become [loss] for training, [loss, correct, counted, OUT…] for evaluation
  *           (correct and counted are i64 (); correct only where the loss classifies).  A final Softmax or Sigmoid is moved into the loss. */
 LossInfo pass_loss(Graph *g, const Options *options, bool training);
+
+/* fold      Operations on constants are computed; identities vanish; frozen small tensors become constants.  Nothing downstream of a trained
+ *           weight is touched.  Needs: trainable.  Breaks: nothing. */
+void pass_fold(Graph *g);
+
+/* simplify  Common subexpressions, views of views, dead code.  Needs: nothing. */
+void pass_simplify(Graph *g);
 
 /* recognise Attention that an exporter wrote out, or an importer made, becomes one operation; report, which may be NULL, is told what was found, and
  *           of what looked like it why it was left.  Needs: simplified graph.  Breaks: nothing. */
 void pass_recognise(Graph *g, Buf *report);
 
-/* gradient  Appends the backward pass; returns for each weight input its gradient (NULL where it does not train or is not reached), indexed as g->inputs.
- *           Composites use their own rules.  Needs: trainable, loss as outputs[0].  Breaks: nothing. */
-Value **pass_gradient(Graph *g);
+/* short     bf16 and fp16: dots and convolutions of trained weights and of what is made with them take and give the short type.  Needs: loss.
+ *           pass_short_gradients runs right after gradient, so that gradients of weights are not rounded. */
+void pass_short_products(Graph *g, const Options *options);
+void pass_short_gradients(Graph *g, Value **gradients); /* may replace gradients */
 
 /* scale     fp16: the first output becomes the loss times the hyper "loss_scale", for pass_gradient; returns the loss, which is to stand there
  *           again afterwards.  The optimizer divides gradients by that number. */
@@ -68,6 +70,10 @@ Value *pass_scale_loss(Graph *g, const Options *options);
 bool loss_is_scaled(const Options *options);
 /* No assign of the step is done where one of n gradients (some NULL) is not finite.  Needs: a commit. */
 void loss_scale_check(Graph *g, Value *const *gradients, int n);
+
+/* gradient  Appends the backward pass; returns for each weight input its gradient (NULL where it does not train or is not reached), indexed as g->inputs.
+ *           Composites use their own rules.  Needs: trainable, loss as outputs[0].  Breaks: nothing. */
+Value **pass_gradient(Graph *g);
 
 /* optimizer Adds states, hypers, commit and assigns: PyTorch's definitions.  gradients as pass_gradient returns them; they become extra outputs named
  *           "gradient:NAME" so that the trainer can save them. */
@@ -78,8 +84,8 @@ void pass_decompose(Graph *g);
 /* Attention into primitives too: for an unfused program. */
 void pass_decompose_attention(Graph *g);
 
-/* simplify  Common subexpressions, views of views, dead code.  Needs: decompose. */
-void pass_simplify(Graph *g);
+/* lay out   Results of attention lie as their transposes want them.  Needs: simplified graph, which must not be simplified again. */
+void pass_lay_out(Graph *g);
 
 /* accumulate  Sums of products are added up in place.  Needs: simplified graph. */
 void pass_accumulate(Graph *g);
@@ -89,19 +95,11 @@ void pass_accumulate(Graph *g);
  *           Needs: simplified graph. */
 int pass_row_blocks(Graph *g, bool lean, Buf *report);
 
-/* lay out   Results of attention lie as their transposes want them.  Needs: simplified graph, which must not be simplified again. */
-void pass_lay_out(Graph *g);
-
 /* stash     Chooses what is kept for the backward pass, by a minimum cut; what is not kept is remade there.  report, which may be NULL, is told
  *           what is kept, its bytes, and why.  Needs: simplified graph with a commit.  Breaks: equal operations stand twice, so simplify must
  *           not follow. */
 void pass_stash(Graph *g, Buf *report);
 
-/* precision Every float becomes a double (fp64).  Run after import. */
-void pass_precision(Graph *g, const Options *options);
-
-/* short     bf16 and fp16: dots and convolutions of trained weights and of what is made with them take and give the short type.  Run after
- *           loss, before gradient; then once more on the gradients, so that those of weights are not rounded. */
-void pass_short_products(Graph *g, const Options *options);
-void pass_short_gradients(Graph *g, Value **gradients); /* may replace gradients */
+/* When all programs are made: what --dim expects against what the model itself allows. */
+void pass_dims_check(Symbols *symbols);
 #endif

@@ -7,8 +7,7 @@
  * value.
  *
  * Three phases: what the commit needs, and whatever late dims need; the commit; the rest.  A group that writes a weight or state
- * waits for the commit, for the gradients to be found finite where that is asked, and for every
- * other reader of it. */
+ * waits for the commit, for the gradients to be found finite where that is asked, and for every other reader of it. */
 #include "emit/emit.h"
 #include "support/diag.h"
 #include <string.h>

@@ -13,7 +13,12 @@
  * A minimum cut: each value that could be kept is an arc with its bytes for capacity; what must be kept or is there anyway is
  * free; a value that only costly operations make hangs on the source, what the backward pass reads on the sink.  Of several
  * minimum cuts the one nearest to the sink is taken, so chains are short.  Values remade have the same operations and operands as
- * before: the same bits.  After Chen et al. (arXiv 1604.06174) and the partitioners of functorch. */
+ * before: the same bits.
+ *
+ * A residual stream is a long chain of sums, each of which cheap operations could remake from the results of all layers before it.
+ * Two rules see to that, and neither covers the other: a value that comes of more than a few others (find_wide) is not remade at
+ * all; and among cuts of equal bytes one through a running sum is preferred to one through what was added to it (is_running_sum),
+ * also where few values have been added yet.  After Chen et al. (arXiv 1604.06174) and the partitioners of functorch. */
 #include "passes/passes.h"
 #include "passes/flow.h"
 #include "support/diag.h"
@@ -28,8 +33,8 @@ typedef struct {
     uint8_t *seen;    /* by value id: a needed value could be remade from it */
     uint8_t *there;   /* by value id: lies in memory in the backward pass whatever is chosen */
     uint8_t *stored;  /* by value id: lies in memory in the forward pass anyway */
-    uint8_t *wide;    /* by value id: made of too many others of its size */
-    uint8_t *running; /* by value id: a running sum */
+    uint8_t *wide;    /* by value id: made of too many others of its size: never remade */
+    uint8_t *running; /* by value id: a running sum: of values of equal bytes it is rather kept */
     uint8_t *remade;  /* by value id */
     uint8_t *kept;    /* by value id */
     int *node;        /* by value id: its first node; the second is the next one */

@@ -1,8 +1,10 @@
 /* Floor division, modulo, minimum and maximum: what simplifies does, the rest becomes an atom.
  *
- *     (6*x + 4*y + 5)//4  =  x + y + (2*x + 1)//4 + 1  =  x + y + (x//2) + 1       an integer divisor: pull out, divide by common
- * factors (x//2)//3           =  x//6 x % 4               =  x - 4*(x//4) min(x + 1, 2*y + 1) =  min(x, 2*y) + 1 what all share
- * goes out
+ *     (6*x + 4*y + 5)//4     =  x + y + (2*x + 1)//4 + 1
+ *                            =  x + y + (x//2) + 1              an integer divisor: pull out, divide by common factors
+ *     (x//2)//3              =  x//6
+ *     x % 4                  =  x - 4*(x//4)
+ *     min(x + 1, 2*y + 1)    =  min(x, 2*y) + 1                 what all share goes out
  *
  * Uses facts (ranges, divisors) that hold when the expression is made. */
 #include "symbolic/internal.h"

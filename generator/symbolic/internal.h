@@ -1,8 +1,8 @@
 /* How symbolic expressions are kept; for the files of this folder alone.
  *
- *     Expr   2*batch*seq + 3     terms: 2 x Mono(batch, seq), 3 x Mono()       largest monomial first, the constant last; none:
- * zero Mono   batch*seq           atoms in the order of their making, repeated for a power Atom   batch, (t + 3)//2   a symbol, or
- * an operation over expressions
+ *     Expr   2*batch*seq + 3     terms: 2 x Mono(batch, seq), 3 x Mono()       largest monomial first, the constant last; none: zero
+ *     Mono   batch*seq           atoms in the order of their making, repeated for a power
+ *     Atom   batch, (t + 3)//2   a symbol, or an operation over expressions
  *
  * All three are interned: equal means same pointer.  Everything that depends on facts is stamped with the version of the facts. */
 #ifndef SYMBOLIC_INTERNAL_H

@@ -5,8 +5,8 @@
  *     uppers      where a late symbol counts negatively, its upper bound may stand for it; for a % b both a and b - 1 may.
  *     boxes       what remains is a polynomial over independent ranges.  Its coefficients in Bernstein form (Garloff, "Convergent
  *                 bounds for the range of multivariate polynomials", 1986) bound it; where no power is above 1 these are its values
- * at the corners, so the bound is met.  Ranges of higher powers are split a few times. points      where all ranges together have
- * few points, all are tried.
+ *                 at the corners, so the bound is met.  Ranges of higher powers are split a few times.
+ *     points      where all ranges together have few points, all are tried.
  *
  * Everything runs in 128 bits and gives up, with the bound known so far, where that overflows. */
 #include "symbolic/internal.h"

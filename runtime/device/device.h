@@ -18,7 +18,8 @@
  *         FOR_STRIP(c, width) s[OWN(c)] = 0;
  *         for (r...) FOR_STRIP(c, width) s[OWN(c)] += x[r * n + column + c];
  *
- * and is launched by
+ * Kernels that multiply have forms of their own: a block of a product in registers, and rows that pass through many steps (tile.h),
+ * blocks of queries and keys (attention.h).  A kernel is launched by
  *
  *     LAUNCH(s, kernel, elements(n), 256)(y, x, n);                     n elements
  *     LAUNCH(s, kernel, rows(n, each), 256)(y, x, n);                   n rows of about `each` elements' work

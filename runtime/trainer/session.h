@@ -2,9 +2,10 @@
  * program embeds.
  *
  *     Session *s;  Fault fault;  SessionOptions options = {.training = true, .seed = 1};
- *     if (session_open(&s, &model, &options, &fault)) ...                     two sessions, of one model or of two, do not know of
- * each other if (session_load_weights(s, "weights.safetensors", &fault)) ... if (session_run(s, model.train, &batch, &result,
- * &fault)) ...           result.loss, or result.broke with what broke session_close(s);
+ *     if (session_open(&s, &model, &options, &fault)) ...                     two sessions do not know of each other
+ *     if (session_load_weights(s, "weights.safetensors", true, &fault)) ...
+ *     if (session_run(s, model.train, &batch, &result, &fault)) ...           result.loss, or result.broke with what broke
+ *     session_close(s);
  *
  * Functions return 0 or the status in fault (fault.h).  One session, one thread at a time. */
 #ifndef SESSION_H

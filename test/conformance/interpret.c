@@ -1,7 +1,6 @@
 /* Imports ONNX's own node tests and evaluates them with the interpreter: does each operator mean what ONNX says?
  *
- *     interpret_conformance DIR [WORD]     DIR/test_*: model.onnx, test_data_set_0/{input,output}_N.pb; WORD: only names that have
- * it
+ *     interpret_conformance DIR [WORD]     DIR/test_*: model.onnx, test_data_set_0/{input,output}_N.pb; WORD: only names that have it
  *
  * Inputs that decide on shapes (a Reshape's target) are made constants where the importer asks for that: first the integers among
  * them, then all but the first input, then all.  Each test runs in a process of its own.  Prints what failed and what is not

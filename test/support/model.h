@@ -1,10 +1,15 @@
 /* ONNX models in memory, from a few lines of text; and what the program says to the user.
  *
  *     in x f32 batch,4            an input (f32, i64, u8 or bool)
- *     w proj.weight 4,5 random    an initializer; in place of random: =0.5, sines, mask, filters, missing, or like=NAME,
- * turned=NAME const c 4 =1                the same as a Constant node MatMul m: x proj.weight -> y Softmax s: y -> p axis=-1
- * integer attributes; ratio=0.5 with a point is a float one meta rule_name=FuseBatchNorm…   metadata of the node before if i:
- * condition -> z        then the lines of its branches, between then, else and end out y producer pytorch 2.15.0 opset 11 */
+ *     w proj.weight 4,5 random    an initializer; in place of random: =0.5, sines, mask, filters, missing, or like=NAME, turned=NAME
+ *     const c 4 =1                the same as a Constant node
+ *     MatMul m: x proj.weight -> y
+ *     Softmax s: y -> p axis=-1   integer attributes; ratio=0.5 with a point is a float one
+ *     meta rule_name=FuseBatchNorm…   metadata of the node before
+ *     if i: condition -> z        then the lines of its branches, between then, else and end
+ *     out y
+ *     producer pytorch 2.15.0
+ *     opset 11 */
 #ifndef TEST_SUPPORT_MODEL_H
 #define TEST_SUPPORT_MODEL_H
 #include "onnx/model.h"
