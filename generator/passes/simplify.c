@@ -1,11 +1,12 @@
-/* Equal operations become one; views of views become one view; what nobody needs goes.
+/* Equal operations become one; views of views become one view; a slice of a product's rows becomes the product of fewer rows; what
+ * nobody needs goes.
  *
  *     %3 = reshape %1            [batch*seq, 64]        %3 = reshape %1
  *     %4 = reshape %3            [batch, seq, 64]  ->   (uses of %4 and %5 read %1)
  *     %5 = transpose (transpose %1)
  *
- * Needs: nothing (run after decompose, when all is there).  Breaks: nothing.  Near linear: a hash for each operation, a few rounds.
- */
+ * Needs: nothing (run before recognise, and after decompose when all is there).  Breaks: nothing.  Near linear: a hash for each
+ * operation, a few rounds. */
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "support/diag.h"
