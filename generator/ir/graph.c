@@ -20,6 +20,13 @@ Value *graph_find_input(const Graph *g, const char *name)
     return NULL;
 }
 
+bool graph_is_output(const Graph *g, const Value *v)
+{
+    for (int i = 0; i < g->outputs.n; i++)
+        if (g->outputs.at[i] == v) return true;
+    return false;
+}
+
 /* ---- users ---- */
 static bool has_operand(const Op *op, const Value *v)
 {

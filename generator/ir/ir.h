@@ -142,6 +142,7 @@ struct Graph {
 Graph *graph_new(Arena *arena, Symbols *symbols, const char *name);
 Value *graph_input(Graph *g, const char *name, Dtype dtype, int rank, Expr *const *shape, Origin origin);
 Value *graph_find_input(const Graph *g, const char *name); /* NULL */
+bool graph_is_output(const Graph *g, const Value *v);      /* costs as much as g has outputs */
 /* Appends an operation whose results have the given types; most callers want build.h instead. */
 Op *graph_op(Graph *g, OpKind kind, Value *const *in, int n_in, int n_out);
 Value *op_result(Graph *g, Op *op, int result, Dtype dtype, int rank, Expr *const *shape);

@@ -106,17 +106,10 @@ bool value_lies_as(Graph *g, const Value *y, Value *z, View *w)
     return is_one(g, w->stride[y->rank - 1]);
 }
 
-static bool is_output(const Graph *g, const Value *v)
-{
-    for (int i = 0; i < g->outputs.n; i++)
-        if (g->outputs.at[i] == v) return true;
-    return false;
-}
-
 Value *value_only_transpose(Graph *g, const Value *y)
 {
     View w;
-    for (const Value *v = y; v->users.n == 1 && !is_output(g, v); v = v->users.at[0]->out[0]) {
+    for (const Value *v = y; v->users.n == 1 && !graph_is_output(g, v); v = v->users.at[0]->out[0]) {
         Op *u = v->users.at[0];
         if (u->kind == OP_transpose) return value_lies_as(g, y, u->out[0], &w) ? u->out[0] : NULL;
         if (u->kind != OP_reshape || v != y) return NULL;

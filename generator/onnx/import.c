@@ -446,9 +446,7 @@ static void drop_unused_weights(Graph *g)
     int kept = 0;
     for (int i = 0; i < g->inputs.n; i++) {
         Value *v = g->inputs.at[i];
-        bool is_output = false;
-        for (int o = 0; o < g->outputs.n; o++) is_output = is_output || g->outputs.at[o] == v;
-        if (v->origin != FROM_WEIGHT || v->users.n || is_output) g->inputs.at[kept++] = v;
+        if (v->origin != FROM_WEIGHT || v->users.n || graph_is_output(g, v)) g->inputs.at[kept++] = v;
     }
     g->inputs.n = kept;
 }

@@ -10,18 +10,21 @@
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
-/* The product that v is, perhaps seen through reshapes, where nobody else reads it. */
-static Op *own_product(Value *v, const Value *const *kept, int n_kept, bool first)
+static bool is_product(const Op *op, bool first)
 {
-    for (;; v = v->def->in[0]) {
-        if (!v->def || v->users.n != 1) return NULL;
-        for (int i = 0; i < n_kept; i++)
-            if (kept[i] == v) return NULL;
-        if (v->def->kind != OP_reshape) break;
-    }
-    Op *op = v->def;
     const bool product = op->kind == OP_dot || (first && op->kind == OP_dot_add);
-    return product && dtype_is_float(v->dtype) && !op_int(op, ATTR_trans_a) ? op : NULL;
+    return product && dtype_is_float(op->out[0]->dtype) && !op_int(op, ATTR_trans_a);
+}
+
+/* The product that v is, perhaps seen through reshapes, where nobody else reads it.  first: it may be a sum already. */
+static Op *own_product(const Graph *g, const Value *v, bool first)
+{
+    const Value *made = v;
+    while (made->def && made->users.n == 1 && made->def->kind == OP_reshape) made = made->def->in[0];
+    if (!made->def || made->users.n != 1 || !is_product(made->def, first)) return NULL;
+    for (const Value *seen = v; !graph_is_output(g, seen); seen = seen->def->in[0])
+        if (seen == made) return made->def;
+    return NULL;
 }
 
 static bool accumulate(Graph *g, Op *op, Value **by, void *context)
@@ -29,10 +32,8 @@ static bool accumulate(Graph *g, Op *op, Value **by, void *context)
     (void)context;
     if (op->kind != OP_add || op->in[0] == op->in[1]) return false;
     for (int second = 1; second >= 0; second--) {
-        Value *const *outputs = g->outputs.at;
-        Op *added = own_product(op->in[second], (const Value *const *)outputs, g->outputs.n, false),
-           *sum = own_product(op->in[!second], (const Value *const *)outputs, g->outputs.n, true);
-        if (!added || !sum) continue;
+        Op *added = own_product(g, op->in[second], false);
+        if (!added || !own_product(g, op->in[!second], true)) continue;
         Value *product = added->out[0], *c = b_reshape(g, op->in[!second], product->rank, product->shape);
         if (!same_shape(g, c, product)) continue;
         by[0] = b_reshape(g, b_dot_add(g, added, c), op->out[0]->rank, op->out[0]->shape);

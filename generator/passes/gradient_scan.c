@@ -189,8 +189,7 @@ static void scan_seed(ScanGradient *s)
 /* Whether a constant only ever enters as a matrix that rows are multiplied by, or by being broadcast. */
 static bool sums_afterwards(const Graph *body, const Value *constant)
 {
-    for (int i = 0; i < body->outputs.n; i++)
-        if (body->outputs.at[i] == constant) return false;
+    if (graph_is_output(body, constant)) return false;
     for (int i = 0; i < constant->users.n; i++) {
         const Op *user = constant->users.at[i];
         bool multiplies = user->kind == OP_dot && user->in[1] == constant && user->in[0] != constant && constant->rank == 2 &&
@@ -284,9 +283,7 @@ static void read_stash(ScanGradient *s)
 
 static bool is_used(const Graph *body, const Value *v)
 {
-    for (int i = 0; i < body->outputs.n; i++)
-        if (body->outputs.at[i] == v) return true;
-    return v->users.n > 0;
+    return v->users.n > 0 || graph_is_output(body, v);
 }
 
 /* The new body's inputs become: carries, slices, constants; of the copied ones those that are still used. */

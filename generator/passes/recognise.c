@@ -247,9 +247,7 @@ static bool read_elsewhere(const Attend *a, const Value *v)
 {
     for (int i = 0; i < v->users.n; i++)
         if (v->users.at[i] != a->product && !holds(&a->ops, v->users.at[i])) return true;
-    for (int i = 0; i < a->g->outputs.n; i++)
-        if (a->g->outputs.at[i] == v) return true;
-    return false;
+    return graph_is_output(a->g, v);
 }
 
 /* Whatever depends on the scores is read by what becomes attention alone. */

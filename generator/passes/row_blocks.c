@@ -123,19 +123,12 @@ static void drop_tails(RowSet *set, int first)
 }
 
 /* ---- what is made again inside ---- */
-static bool is_output(const Graph *g, const Value *v)
-{
-    for (int i = 0; i < g->outputs.n; i++)
-        if (g->outputs.at[i] == v) return true;
-    return false;
-}
-
 /* Some reader stays outside, or is done there too. */
 static bool read_outside(const RowSet *set, const uint8_t *twice, const Value *v)
 {
     for (int u = 0; u < v->users.n; u++)
         if (set->members[v->users.at[u]->id] == OUTSIDE || twice[v->users.at[u]->id]) return true;
-    return is_output(set->g, v);
+    return graph_is_output(set->g, v);
 }
 
 static bool is_cheap(const Op *op)

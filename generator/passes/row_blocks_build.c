@@ -196,9 +196,7 @@ static bool wanted_outside(const Build *b, const Value *v)
 {
     for (int u = 0; u < v->users.n; u++)
         if (b->set->members[v->users.at[u]->id] == OUTSIDE) return true;
-    for (int i = 0; i < b->g->outputs.n; i++)
-        if (b->g->outputs.at[i] == v) return true;
-    return false;
+    return graph_is_output(b->g, v);
 }
 
 static void want(Build *b, const Op *op)

@@ -115,9 +115,7 @@ static Value *broadcast_of_slice(Graph *g, const Op *op)
 
 static bool only_reader(const Graph *g, const Value *v)
 {
-    for (int i = 0; i < g->outputs.n; i++)
-        if (g->outputs.at[i] == v) return false;
-    return v->users.n == 1;
+    return v->users.n == 1 && !graph_is_output(g, v);
 }
 
 /* The slice of v, which `slice` cuts, taken of the rows of the product that v comes of: scores of all tokens but the last are those
@@ -362,9 +360,7 @@ static void transpose_before_scans(Graph *g)
         Graph *body = op->body[0];
         for (int i = (int)(op_int(op, ATTR_carries) + op_int(op, ATTR_slices)); i < op->n_in; i++) {
             Value *inside = body->inputs.at[i];
-            bool given_out = false;
-            for (int k = 0; k < body->outputs.n; k++) given_out |= body->outputs.at[k] == inside;
-            if (given_out || !is_transposed_each_step(inside)) continue;
+            if (graph_is_output(body, inside) || !is_transposed_each_step(inside)) continue;
             for (int u = 0; u < inside->users.n; u++) op_set_int(body, inside->users.at[u], ATTR_trans_b, 0);
             Expr *const shape[] = {inside->shape[1], inside->shape[0]};
             inside->shape[0] = shape[0], inside->shape[1] = shape[1];
