@@ -13,6 +13,20 @@ typedef struct {
 } MeasuredRates;
 /* About a tenth of a second.  Needs room for twice 64 MiB on the device; less is measured with less.  0 or an error of memory.h. */
 int device_rates(Device *device, MeasuredRates *rates);
+
+/* For the measurements: two blocks of as many bytes as there is room for, from 64 MiB down to `least`.  The caller releases both, whatever
+ * is returned. */
+static inline int rates_blocks(Device *device, size_t least, void **a, void **b, size_t *bytes)
+{
+    *a = *b = NULL;
+    for (*bytes = (size_t)64 << 20;; *bytes /= 4) {
+        int error = device_allocate(device, *bytes, a);
+        if (!error) error = device_allocate(device, *bytes, b);
+        if (!error || *bytes / 4 < least) return error;
+        device_release(device, *a);
+        *a = NULL;
+    }
+}
 #ifdef __cplusplus
 }
 #endif

@@ -51,17 +51,10 @@ static int measure(Device *device, Timer *t, float *a, float *b, size_t bytes, v
 
 int device_rates(Device *device, MeasuredRates *rates)
 {
-    size_t bytes = (size_t)64 << 20;
+    size_t bytes;
     Timer t = {(cudaStream_t)device_stream(device), NULL, NULL};
-    void *a = NULL, *b = NULL, *host = NULL;
-    int error = DEVICE_OUT_OF_MEMORY;
-    for (;; bytes /= 4) {
-        error = device_allocate(device, bytes, &a);
-        if (!error) error = device_allocate(device, bytes, &b);
-        if (!error || bytes <= (size_t)1 << 20) break;
-        device_release(device, a);
-        a = NULL;
-    }
+    void *a, *b, *host = NULL;
+    int error = rates_blocks(device, (size_t)1 << 20, &a, &b, &bytes);
     if (!error && cudaMallocHost(&host, bytes) != cudaSuccess) error = DEVICE_OUT_OF_MEMORY;
     if (!error && (cudaEventCreate(&t.begin) != cudaSuccess || cudaEventCreate(&t.end) != cudaSuccess)) error = DEVICE_OUT_OF_MEMORY;
     if (!error) error = device_clear(device, a, bytes);

@@ -24,17 +24,13 @@ static double multiply(void)
 
 static int copy(Device *device, double *rate)
 {
-    void *a = NULL, *b = NULL;
-    size_t bytes = (size_t)64 << 20;
-    int error = DEVICE_OUT_OF_MEMORY;
-    for (; error && bytes >= (size_t)1 << 16; bytes /= 4) {
-        error = device_allocate(device, bytes, &a);
-        if (!error) error = device_allocate(device, bytes, &b);
-        if (!error) break;
+    void *a, *b;
+    size_t bytes;
+    const int error = rates_blocks(device, (size_t)1 << 16, &a, &b, &bytes);
+    if (error) {
         device_release(device, a);
-        a = NULL;
+        return error;
     }
-    if (error) return error;
     memset(a, 1, bytes);
     memset(b, 2, bytes);
     double begin = omp_get_wtime();
