@@ -83,7 +83,7 @@ Bindings bindings_make(const Layout *l)
         const NamedBlock *block = layout_block(l, l->dims.at[d].symbol);
         if (!block) continue;
         const char *rows = expr_c(l, block->rows, "d->"), *bytes = expr_c(l, block->row_bytes, "d->");
-        vec_push(l->arena, &b.list, ((Binding){d, arena_text(l->arena, "block_rows(%s, %s)", rows, bytes), -1, -1}));
+        vec_push(l->arena, &b.list, ((Binding){d, arena_text(l->arena, "rows_per_block(%s, %s)", rows, bytes), -1, -1}));
     }
     return b;
 }

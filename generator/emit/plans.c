@@ -47,7 +47,7 @@ static void choose_dims(const Layout *l, unsigned larger, int64_t *values)
         const NamedBlock *block = &l->blocks.at[i];
         int64_t rows, bytes;
         if (evaluate(l, values, block->rows, &rows) && evaluate(l, values, block->row_bytes, &bytes))
-            values[symbol_index(block->symbol)] = block_rows(rows, bytes);
+            values[symbol_index(block->symbol)] = rows_per_block(rows, bytes);
     }
 }
 

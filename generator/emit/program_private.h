@@ -1,4 +1,4 @@
-/* Shared by program.c and region.c alone. */
+/* Shared by the files that make a program: program.c (groups in order), launches.c, places.c, units.c, region.c. */
 #ifndef PROGRAM_PRIVATE_H
 #define PROGRAM_PRIVATE_H
 #include "emit/program.h"
@@ -34,12 +34,30 @@ typedef struct Maker { /* a program while it is made */
     Expr *times;           /* how often what is being added runs in a step */
 } Maker;
 
+struct Launches {
+    Pointers *of;     /* Group -> GroupLaunches */
+    Pointers *sliced; /* Group -> Sliced */
+    VEC(const GroupLaunches *) list;
+};
+
 void touch(Maker *m, int buffer, int position); /* the buffer is alive then */
 Place *place_new(Maker *m, const Value *v, const char *pointer, int buffer);
 Place *own_buffer(Maker *m, const Value *v);
 Item *item_new(Maker *m, Items *items, ItemKind kind, const Op *op);
 Item *add_launch(Maker *m, Items *items, const Launch *launch, const Op *op, const char *scratch, int scratch_buffer);
 void add_copy(Maker *m, Items *items, Value *dst, Value *src, const Op *op);
+void name_nodes(Maker *m, Item *item, const Group *group);
 void add_groups(Maker *m, Items *items, const Groups *groups);
 void add_region(Maker *m, Items *items, const Group *group);
+
+/* ---- places.c ---- */
+void find_last_ops(Maker *m, const Graph *g);
+void place_inputs(Maker *m);
+int scratch_new(Maker *m, Expr *bytes, const char *for_what);
+void find_last_readers(Maker *m, const Groups *groups);
+bool place_result(Maker *m, const Group *group, const Value *out); /* true: in the memory of an operand */
+
+/* ---- units.c ---- */
+void add_unit(Maker *m, const Group *group, Unit unit, int buffers_before, Expr *flops, Expr *moved); /* the last two: of the program before it */
+void add_recipe(Maker *m, const Group *group, int of);
 #endif

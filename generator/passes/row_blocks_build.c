@@ -283,7 +283,7 @@ static Expr *block_symbol(const RowSet *set, Expr *row_bytes)
         if (block[1] == row_bytes) return block[0];
     }
     Expr *block = expr_fresh(g->symbols, "block");
-    const int64_t likely = block_rows(expr_likely(g->symbols, set->rows), expr_likely(g->symbols, row_bytes));
+    const int64_t likely = rows_per_block(expr_likely(g->symbols, set->rows), expr_likely(g->symbols, row_bytes));
     symbol_declare(g->symbols, block, 1, EXPR_UNBOUNDED, likely);
     return block;
 }

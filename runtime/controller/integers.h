@@ -25,7 +25,7 @@ static inline int64_t max_int(int64_t a, int64_t b)
  * BLOCK_BYTES, but not fewer rows than products of matrices need to run well; all blocks but the last alike, in sixteens. */
 enum { BLOCK_BYTES = 64 << 20, BLOCK_LEAST_ROWS = 512 };
 enum { BLOCK_FEWEST_ROWS = 128, BLOCK_FEWEST_BYTES = 4 << 20 }; /* for a budget: with fewer, products of matrices are slow, and little is saved */
-static inline int64_t block_rows(int64_t rows, int64_t row_bytes)
+static inline int64_t rows_per_block(int64_t rows, int64_t row_bytes)
 {
     const int64_t most = max_int(BLOCK_BYTES / max_int(row_bytes, 1), BLOCK_LEAST_ROWS), blocks = (rows + most - 1) / most;
     const int64_t each = rows > 0 ? (rows + blocks - 1) / blocks : 1;

@@ -210,7 +210,7 @@ static void blocks_of_rows_follow_budgets(void **state)
     Planner *planner = planner_create(2);
     const Plan *plan;
     const int64_t rows = 64000;
-    const int64_t each = block_rows(rows, ROW_BYTES), dims[] = {rows, each};
+    const int64_t each = rows_per_block(rows, ROW_BYTES), dims[] = {rows, each};
     int64_t least;
     assert_true(each % 16 == 0 && each >= BLOCK_LEAST_ROWS && each * ROW_BYTES < BLOCK_BYTES + (4 << 20));
     assert_int_equal(planner_find_within(planner, &rows_program, dims, row_arena(rows, each, false), &plan), PLANNER_OK);

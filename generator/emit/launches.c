@@ -1,0 +1,75 @@
+/* The launches of all groups of a program, and of what may be made again from a group's first result. */
+#include "emit/program_private.h"
+#include "emit/slice.h"
+#include <string.h>
+
+static void collect_launches(Launches *all, Arena *arena, Kernels *k, Symbols *symbols, const Groups *groups)
+{
+    for (int i = 0; i < groups->list.n; i++) {
+        Group *group = groups->list.at[i];
+        for (int b = 0; b < 2; b++)
+            if (group->body[b] && group->kind == GROUP_REGION) collect_launches(all, arena, k, symbols, group->body[b]);
+        if (group->kind == GROUP_VIEW || group->kind == GROUP_REGION || group->kind == GROUP_COMMIT ||
+            group->kind == GROUP_FINITE)
+            continue;
+        GroupLaunches *l = NEW(arena, GroupLaunches);
+        kernels_emit(k, group, &l->at, &l->n, &l->scratch);
+        pointers_set(all->of, group, l);
+        vec_push(arena, &all->list, l);
+    }
+}
+
+/* Groups after which a result is read last. */
+static int reach(const Groups *groups, int i, const Value *v)
+{
+    for (int k = groups->list.n - 1; k > i; k--)
+        for (int o = 0; o < groups->list.at[k]->in.n; o++) {
+            const Value *in = groups->list.at[k]->in.at[o];
+            while (in != v && in->def && in->def->kind == OP_reshape) in = in->def->in[0];
+            if (in == v) return k - i;
+        }
+    return 0;
+}
+
+/* What is needed long afterwards could be made again from a group's first result: forward, in the step of training. */
+static void collect_slices(Launches *all, Arena *arena, Kernels *k, const Groups *groups)
+{
+    enum { LONG = 8 };
+    for (int i = 0; i < groups->list.n && groups->list.at[i]->kind != GROUP_COMMIT; i++) {
+        Group *slice = slice_group(arena, groups->list.at[i]);
+        bool wanted = false;
+        for (int o = 0; slice && o < slice->out.n && !wanted; o++) wanted = reach(groups, i, slice->out.at[o]) > LONG;
+        if (!wanted) continue;
+        Sliced *s = NEW(arena, Sliced);
+        s->group = slice;
+        kernels_emit(k, slice, &s->launches.at, &s->launches.n, &s->launches.scratch);
+        pointers_set(all->sliced, groups->list.at[i], s);
+        vec_push(arena, &all->list, &s->launches);
+    }
+}
+
+static bool plans(const char *program)
+{
+    return strcmp(program, "train") == 0 || strcmp(program, "train_lean") == 0;
+}
+
+bool program_plans(const Program *p)
+{
+    return plans(p->name);
+}
+
+Launches *launches_of(Arena *arena, Kernels *k, Symbols *symbols, const Groups *groups)
+{
+    Launches *all = NEW(arena, Launches);
+    all->of = pointers_new(arena);
+    all->sliced = pointers_new(arena);
+    collect_launches(all, arena, k, symbols, groups);
+    if (plans(groups->graph->name)) collect_slices(all, arena, k, groups);
+    return all;
+}
+
+void launches_kernels(const Launches *launches, Map *names)
+{
+    for (int i = 0; i < launches->list.n; i++)
+        for (int l = 0; l < launches->list.at[i]->n; l++) map_set(names, launches->list.at[i]->at[l].kernel, (void *)launches);
+}

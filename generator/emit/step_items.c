@@ -1,0 +1,232 @@
+/* The statements of a step: launches, loops, conditions, the commit, late dims, each under the heading of its section. */
+#include "emit/step_private.h"
+#include "support/diag.h"
+#include <ctype.h>
+#include <string.h>
+
+static void indent(Writer *w, int depth)
+{
+    buf_printf(&w->body, "%*s", 4 * depth, "");
+}
+
+/* ---- sections ---- */
+void section_text(Writer *w, const Item *item)
+{
+    const char *now = w->section;
+    if (item->kind == ITEM_COMMIT)
+        now = "commit: nothing above has changed a weight; nothing below is abandoned";
+    else if (item->kind == ITEM_FINITE)
+        now = "all gradients are finite, or no weight changes";
+    else if (w->committed && w->checks)
+        now = w->checked ? "updates" : "backward";
+    else if (w->committed)
+        now = "backward; each weight is updated as soon as its gradient is complete and its last reader is done";
+    else if (!w->has_commit)
+        now = "forward";
+    else
+        now = strcmp(item->role, "loss") == 0 || (w->section && strcmp(w->section, "loss") == 0) ? "loss" : "forward";
+    if (w->section && strcmp(now, w->section) == 0) return;
+    w->section = now;
+    buf_printf(&w->body, "\n    /* ---- %s ---- */\n", now);
+}
+
+/* ---- launches ---- */
+static const char *argument(Writer *w, const Item *item, const Arg *arg)
+{
+    const Layout *l = w->l;
+    switch (arg->kind) {
+    case ARG_VALUE: return program_place(w->p, arg->value)->pointer;
+    case ARG_EXPR: return expr_c(l, arg->expr, "");
+    case ARG_HYPER: return l->hypers.at[layout_find(l->hyper_of, arg->value->name)].c;
+    case ARG_SEED: return "s->seed";
+    case ARG_STEP: return "s->number";
+    case ARG_LATER: return arena_text(l->arena, "%s > 0", item->later);
+    case ARG_SCRATCH:
+        if (!item->scratch) bug("%s wants scratch memory that nobody gave", item->launch->kernel);
+        if (!arg->expr || expr_is(arg->expr, 0)) return arena_text(l->arena, "(%s *)%s", arg->type, item->scratch);
+        return arena_text(l->arena, "(%s *)(%s + %s)", arg->type, item->scratch, expr_c(l, arg->expr, ""));
+    }
+    bug("argument of kind %d", (int)arg->kind);
+}
+
+/* The model's nodes that a launch computes, the last three at most. */
+static const char *nodes(Writer *w, const Item *item)
+{
+    Buf out = {.arena = w->l->arena};
+    for (int i = 0; i < item->nodes.n; i++) buf_printf(&out, "%s\"%s\"", i ? ", " : "", item->nodes.at[i]);
+    if (item->in_place) buf_put(&out, ", in place");
+    return commented(w->l, buf_text(&out));
+}
+
+/* Appends ", text", in a new line where it would pass the margin. */
+static void add_argument(Buf *line, size_t *start, int indent_by, const char *separator, const char *text)
+{
+    buf_put(line, separator);
+    if (line->length - *start + strlen(text) > LINE_MAX_COLUMNS) {
+        while (line->length && line->text[line->length - 1] == ' ') line->text[--line->length] = 0;
+        *start = line->length + 1;
+        buf_printf(line, "\n%*s", indent_by, "");
+    }
+    buf_put(line, text);
+}
+
+static void launch_text(Writer *w, const Item *item, int depth)
+{
+    const Launch *launch = item->launch;
+    Buf line = {.arena = w->l->arena};
+    size_t start = 0;
+    buf_printf(&line, "%*s", 4 * depth, "");
+    if (launch->library)
+        buf_printf(&line, "%s(s", launch->kernel);
+    else if (launch->each)
+        buf_printf(&line, "LAUNCH(s, %s, rows(%s, %s), %d)(", launch->kernel, expr_c(w->l, launch->blocks, ""),
+                   expr_c(w->l, launch->each, ""), launch->threads);
+    else
+        buf_printf(&line, "LAUNCH(s, %s, elements(%s), %d)(", launch->kernel, expr_c(w->l, launch->blocks, ""), launch->threads);
+    for (int a = 0; a < launch->args.n; a++)
+        add_argument(&line, &start, 4 * depth + 8, a || launch->library ? ", " : "", argument(w, item, &launch->args.at[a]));
+    buf_put(&line, ");");
+    if (item->nodes.n) {
+        int length = (int)(line.length - start), pad = length < COMMENT_COLUMN ? COMMENT_COLUMN - length : 1;
+        buf_printf(&line, "%*s/* %s */", pad, "", nodes(w, item));
+    }
+    buf_printf(&w->body, "%s\n", buf_text(&line));
+}
+
+/* ---- items ---- */
+static void items_text(Writer *w, const Items *items, int depth);
+
+static void loop_text(Writer *w, const Item *item, int depth)
+{
+    const char *t = item->counter, *n = expr_c(w->l, item->length, "");
+    indent(w, depth);
+    if (item->block) /* no rows: once, so that sums are 0 */
+        buf_printf(&w->body, "for (int64_t %s = 0; %s == 0 || %s < %s; %s += d->%s) {", t, t, t, n, t, item->block);
+    else if (item->reverse)
+        buf_printf(&w->body, "for (int64_t %s = %s - 1; %s >= 0; %s--) {", t, n, t, t);
+    else
+        buf_printf(&w->body, "for (int64_t %s = 0; %s < %s; %s++) {", t, t, n, t);
+    buf_printf(&w->body, " /* \"%s\"%s */\n", commented(w->l, item->source), item->block ? ", blocks of rows" : "");
+    if (item->block) {
+        indent(w, depth + 1);
+        buf_printf(&w->body, "const int64_t %s = min_int(d->%s, %s - %s);\n", item->block, item->block, n, t);
+    }
+    for (int i = 0; i < item->locals.n; i++) {
+        const Local *local = &item->locals.at[i];
+        const char *stride = expr_c(w->l, local->stride, "");
+        bool plain = true;
+        for (const char *p = stride; *p; p++) plain = plain && (isalnum((unsigned char)*p) || *p == '_');
+        indent(w, depth + 1);
+        if (!strcmp(stride, "1"))
+            buf_printf(&w->body, "%s *const %s = %s + %s; /* %s */\n", local->type, local->name, local->base, t,
+                       commented(w->l, local->shape));
+        else
+            buf_printf(&w->body, plain ? "%s *const %s = %s + %s * %s; /* %s */\n" : "%s *const %s = %s + %s * (%s); /* %s */\n",
+                       local->type, local->name, local->base, t, stride, commented(w->l, local->shape));
+    }
+    items_text(w, &item->body[0], depth + 1);
+    indent(w, depth);
+    buf_put(&w->body, "}\n");
+}
+
+static void while_text(Writer *w, const Item *item, int depth)
+{
+    indent(w, depth);
+    buf_printf(&w->body, "for (int64_t %s = 0, more = read_flag(s, %s); more && !s->error; %s++) { /* \"%s\" */\n", item->counter,
+               item->place->pointer, item->counter, commented(w->l, item->source));
+    if (item->iteration) {
+        indent(w, depth + 1);
+        buf_printf(&w->body, "write_int(s, %s, %s);\n", item->iteration->pointer, item->counter);
+    }
+    items_text(w, &item->body[0], depth + 1);
+    indent(w, depth + 1);
+    buf_printf(&w->body, "more = read_flag(s, %s);\n", item->again->pointer);
+    items_text(w, &item->after, depth + 1);
+    indent(w, depth);
+    buf_put(&w->body, "}\n");
+}
+
+static void branch_text(Writer *w, const Item *item, int depth)
+{
+    indent(w, depth);
+    buf_printf(&w->body, "if (read_flag(s, %s)) { /* \"%s\" */\n", item->place->pointer, commented(w->l, item->source));
+    items_text(w, &item->body[0], depth + 1);
+    indent(w, depth);
+    buf_put(&w->body, "} else {\n");
+    items_text(w, &item->body[1], depth + 1);
+    indent(w, depth);
+    buf_put(&w->body, "}\n");
+}
+
+/* Where the model needs what was found to be of a given size. */
+static void count_text(Writer *w, const Item *item, int depth)
+{
+    for (int i = 0; i < w->guards->list.n; i++) {
+        const GuardRow *guard = &w->guards->list.at[i];
+        if (!guard->counted || strcmp(guard->counted, item->source) != 0 || guard->late != item->late) continue;
+        indent(w, depth);
+        buf_printf(&w->body, "if (!holds(s, read_count(s, %s) == %s, \"%s\")) return s->error; /* %s */\n", item->place->pointer,
+                   expr_c(w->l, item->late, ""), guard->name, commented(w->l, guard->formula));
+    }
+}
+
+/* Guards over late dims of which this was the last to become known. */
+static void late_text(Writer *w, const Item *item, int depth)
+{
+    const Layout *l = w->l;
+    if (!expr_is_symbol(item->late) || !symbol_facts(l->symbols, item->late).late) {
+        count_text(w, item, depth);
+        return;
+    }
+    const int now = l->dim_of[symbol_index(item->late)];
+    indent(w, depth);
+    buf_printf(&w->body, "%s = late->%s = read_count(s, %s);\n", l->dims.at[now].c, l->dims.at[now].c, item->place->pointer);
+    w->known[now] = true;
+    for (int i = 0; i < w->guards->list.n; i++) {
+        const GuardRow *guard = &w->guards->list.at[i];
+        Expr *symbols[64];
+        int n = guard->late && !guard->counted ? expr_symbols(l->symbols, guard->late, symbols, 64) : 0;
+        bool due = false, all = n <= 64;
+        for (int k = 0; k < n && all; k++) {
+            const int dim = l->dim_of[symbol_index(symbols[k])];
+            due = due || dim == now;
+            all = dim >= 0 && (w->known[dim] || !symbol_facts(l->symbols, symbols[k]).late);
+        }
+        if (!due || !all) continue;
+        indent(w, depth);
+        buf_printf(&w->body, "if (!holds(s, %s %s 0, \"%s\")) return s->error; /* %s */\n", expr_c(l, guard->late, ""),
+                   guard->equal ? "==" : ">=", guard->name, commented(l, guard->source));
+    }
+}
+
+void item_text(Writer *w, const Item *item, int depth)
+{
+    const Layout *l = w->l;
+    switch (item->kind) {
+    case ITEM_LAUNCH: launch_text(w, item, depth); return;
+    case ITEM_COMMIT:
+        indent(w, depth);
+        buf_printf(&w->body, "if (int error = commit(s, %s)) return error;\n", item->place->pointer);
+        w->committed = true;
+        return;
+    case ITEM_FINITE:
+        indent(w, depth);
+        buf_printf(&w->body, "if (int error = gradients_finite(s, %s)) return error;\n", item->place->pointer);
+        w->checked = true;
+        return;
+    case ITEM_SAVE:
+        indent(w, depth);
+        buf_printf(&w->body, "save_gradient(s, WEIGHT_%s, %s, %s);\n", upper(l->arena, l->weights.at[item->weight].c),
+                   item->place->pointer, expr_c(l, item->bytes, ""));
+        return;
+    case ITEM_LATE: late_text(w, item, depth); return;
+    case ITEM_LOOP: loop_text(w, item, depth); return;
+    case ITEM_WHILE: while_text(w, item, depth); return;
+    case ITEM_BRANCH: branch_text(w, item, depth); return;
+    }
+}
+
+static void items_text(Writer *w, const Items *items, int depth)
+{
+    for (int i = 0; i < items->n; i++) item_text(w, items->at[i], depth);
+}
