@@ -122,6 +122,18 @@ void event_scale(FILE *to, const char *event, int64_t step, double scale, double
     fputs("}\n", to);
 }
 
+void event_budget(FILE *to, const Model *m, int64_t step, const BudgetEvent *event, const int64_t *dims, double milliseconds)
+{
+    fputs("{\"event\":", to);
+    json_string(to, event->event);
+    fprintf(to, ",\"step\":%lld,\"refused_bytes\":%lld,\"budget\":%lld,\"peak_bytes\":%lld,\"recomputed\":%d,\"dims\":", (long long)step,
+            (long long)event->refused, (long long)event->budget, (long long)event->peak_bytes, event->recomputed);
+    json_dims(to, m, dims);
+    fputs(",\"action\":\"planned_again\",\"milliseconds\":", to);
+    json_real(to, milliseconds);
+    fputs("}\n", to);
+}
+
 void event_plain(FILE *to, const char *event, int64_t step, const char *detail)
 {
     fputs("{\"event\":", to);

@@ -30,6 +30,13 @@ void event_fallback(FILE *to, const Model *m, int64_t step, const char *guard, c
                     double milliseconds);
 /* A variant: "variant_compiling", "variant_swapped", "variant_dropped". */
 void event_variant(FILE *to, const Model *m, int64_t step, const VariantEvent *event);
+/* "budget_shrunk": the device refused an arena of so many bytes, and the step was planned again within less; "budget_raised". */
+typedef struct {
+    const char *event;
+    int64_t refused, budget, peak_bytes;
+    int recomputed;
+} BudgetEvent;
+void event_budget(FILE *to, const Model *m, int64_t step, const BudgetEvent *event, const int64_t *dims, double milliseconds);
 /* The last line of a run that had events: of its batches, how many trained, and every event with its number. */
 void event_summary(FILE *to, int64_t batches, int64_t trained, const Tally *tally);
 /* "overflow": gradients were not finite, the step's update was skipped; "scaled_up".  The next step's loss scale is another. */

@@ -47,11 +47,6 @@ Planner *planner_create(int n_dims)
     return NULL;
 }
 
-void planner_rates(Planner *planner, const Rates *rates)
-{
-    planner->rates = *rates;
-}
-
 static void kept_free(Kept *kept)
 {
     for (int i = 0; kept->rungs && i < kept->ladder.n; i++) free(kept->rungs[i]);
@@ -73,6 +68,12 @@ static void forget(Planner *planner)
         planner->buckets[b] = NULL;
     }
     planner->kept = 0;
+}
+
+void planner_rates(Planner *planner, const Rates *rates)
+{
+    planner->rates = *rates;
+    forget(planner);
 }
 
 void planner_destroy(Planner *planner)

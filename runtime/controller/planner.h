@@ -38,7 +38,7 @@ enum { PLANNER_OK = 0, PLANNER_NO_MEMORY = 1, PLANNER_TOO_LARGE = 2 };
 /* False when buffers at these dims would pass 2^50 bytes, or their sizes would no longer be 64-bit integers. */
 bool planner_sound(const Program *program, const int64_t *dims, int n_dims);
 Planner *planner_create(int n_dims);
-/* Before plans are asked for: what the machine does in a second (NOMINAL_RATES otherwise). */
+/* What the machine does in a second (NOMINAL_RATES otherwise); plans made before are forgotten. */
 void planner_rates(Planner *planner, const Rates *rates);
 void planner_destroy(Planner *planner);
 /* From now on loops over blocks of rows have n blocks, or one for each row where there are fewer; 0: as the dims say, or more. */

@@ -1,9 +1,11 @@
 /* copies.h on the GPU: one stream out, one back, beside the stream of the launches; events order them.  The host's memory is pinned. */
 #include "copies.h"
+#include "faults.h"
 #include <cuda_runtime.h>
 #include <stdlib.h>
 
 struct Copies {
+    Device *device;
     cudaStream_t launches, out, back;
     cudaEvent_t *gone, here, arrived; /* gone: by point */
     int n_points;
@@ -25,6 +27,7 @@ int copies_open(Copies **copies, Device *device, int n_points)
 {
     Copies *c = *copies = (Copies *)calloc(1, sizeof(Copies));
     if (!c) return DEVICE_OUT_OF_MEMORY;
+    c->device = device;
     c->launches = (cudaStream_t)device_stream(device);
     c->gone = (cudaEvent_t *)calloc((size_t)n_points + 1, sizeof(cudaEvent_t));
     if (!c->gone) return DEVICE_OUT_OF_MEMORY;
@@ -56,6 +59,7 @@ int copies_room(Copies *c, int64_t bytes)
     if (c->host) cudaFreeHost(c->host);
     c->host = NULL;
     c->room = 0;
+    if (fault_is_due(&device_faults(c->device)->fail_host_memory)) return DEVICE_OUT_OF_MEMORY;
     if (cudaMallocHost((void **)&c->host, (size_t)bytes) != cudaSuccess) {
         (void)cudaGetLastError(); /* not sticky: the next call starts clean */
         return DEVICE_OUT_OF_MEMORY;

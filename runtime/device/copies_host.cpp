@@ -1,6 +1,7 @@
 /* copies.h on the processor.  A copy ends as late as it may, and what it will write holds rubbish until then: a step that reads too
  * early, or overwrites too early, goes wrong here as it would on a GPU. */
 #include "copies.h"
+#include "faults.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ struct Transfer {
     size_t bytes;
 };
 struct Copies {
+    Device *device;
     char *host;
     int64_t room;
     Transfer *out; /* by point; bytes 0: done */
@@ -23,10 +25,11 @@ bool copies_lead_elsewhere(void)
     return false;
 }
 
-int copies_open(Copies **copies, Device *, int n_points)
+int copies_open(Copies **copies, Device *device, int n_points)
 {
     Copies *c = *copies = (Copies *)calloc(1, sizeof(Copies));
     if (!c) return DEVICE_OUT_OF_MEMORY;
+    c->device = device;
     c->n_points = n_points;
     c->out = (Transfer *)calloc((size_t)n_points + 1, sizeof(Transfer));
     c->back = (Transfer *)calloc((size_t)n_points + 1, sizeof(Transfer));
@@ -47,7 +50,7 @@ int copies_room(Copies *c, int64_t bytes)
     if (bytes <= c->room) return DEVICE_OK;
     free(c->host);
     c->room = 0;
-    c->host = (char *)malloc((size_t)bytes);
+    c->host = fault_is_due(&device_faults(c->device)->fail_host_memory) ? NULL : (char *)malloc((size_t)bytes);
     if (!c->host) return DEVICE_OUT_OF_MEMORY;
     c->room = bytes;
     return DEVICE_OK;

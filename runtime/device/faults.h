@@ -1,5 +1,5 @@
-/* Faults that tests order through the environment: DISC_FAULT="allocation=3,launch=10,slow_copy=50", or of launches of one
- * kernel alone "garble=2,kernel=mul_add,times=3".  Parsed alike for both devices. */
+/* Faults that tests order through the environment: DISC_FAULT="allocation=3,room=100000,launch=10,slow_copy=50", or of
+ * launches of one kernel alone "garble=2,kernel=mul_add,times=3".  Parsed alike for both devices. */
 #ifndef DEVICE_FAULTS_H
 #define DEVICE_FAULTS_H
 #include <stdlib.h>
@@ -23,6 +23,8 @@ static inline DeviceFaults faults_ordered(void)
     faults.garble_launch = (int)fault_number(text, "garble=");
     faults.times = (int)fault_number(text, "times=");
     faults.fail_allocation = (int)fault_number(text, "allocation=");
+    faults.room = fault_number(text, "room=");
+    faults.fail_host_memory = (int)fault_number(text, "host_memory=");
     faults.fail_launch = (int)fault_number(text, "launch=");
     faults.slow_copy_us = fault_number(text, "slow_copy=");
     return faults;

@@ -11,13 +11,15 @@ enum { DEVICE_OK = 0, DEVICE_OUT_OF_MEMORY = 1, DEVICE_LAUNCH_FAILED = 2, DEVICE
 typedef struct Device Device;
 typedef struct {
     int fail_allocation;       /* the nth allocation from now fails; 0: none */
+    int64_t room;              /* from then on the device has that many bytes for this program, in all; 0: as many as it has */
+    int fail_host_memory;      /* the nth time that memory of the host's is asked for, for copies, there is none; 0: none */
     int fail_launch;           /* the nth launch fails; 0: none */
     int garble_launch;         /* the nth launch leaves garbage; 0: none */
     int times;                 /* so many launches from that one on; 0: one */
     char kernel[64];           /* counts launches of this kernel alone; empty: of any */
     int launches, garbled;     /* counted so far; the last one is to leave garbage, and whoever sees to it clears this */
     int64_t slow_copy_us;      /* each copy takes this long more */
-} DeviceFaults;                /* ordered by tests, through the environment: DISC_FAULT="allocation=3,launch=10" */
+} DeviceFaults;                /* ordered by tests, through the environment: DISC_FAULT="allocation=3,room=100000,launch=10" */
 
 int device_open(Device **device, int64_t limit);       /* limit in bytes for allocations, 0: what is free */
 void device_close(Device *device);

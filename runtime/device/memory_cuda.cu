@@ -160,7 +160,10 @@ int device_allocate(Device *device, size_t bytes, void **at)
 {
     *at = NULL;
     device->allocations++;
-    if (fault_is_due(&device->faults.fail_allocation)) return DEVICE_OUT_OF_MEMORY;
+    if (fault_is_due(&device->faults.fail_allocation)) {
+        if (device->faults.room) device->limit = device->faults.room;
+        return DEVICE_OUT_OF_MEMORY;
+    }
     if (bytes > (size_t)1 << 60) return DEVICE_OUT_OF_MEMORY;
     if (device->limit && (int64_t)bytes > device->limit - device->used) return DEVICE_OUT_OF_MEMORY;
     void *block = NULL;

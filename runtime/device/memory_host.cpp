@@ -1,12 +1,12 @@
 /* The device's memory when the processor stands in for it: plain memory, counted and limited as a GPU's would be.
  * Needs: OpenMP for the number of threads.  Breaks: nothing. */
 #include "memory.h"
+#include "available.h"
 #include "faults.h"
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct Block {
     void *at;
@@ -56,7 +56,7 @@ const char *device_name(const Device *device)
 
 int64_t device_free_bytes(const Device *device)
 {
-    int64_t free_bytes = (int64_t)sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    const int64_t free_bytes = available_bytes("");
     return device->limit && device->limit - device->used < free_bytes ? device->limit - device->used : free_bytes;
 }
 
@@ -83,7 +83,10 @@ int device_allocate(Device *device, size_t bytes, void **at)
 {
     *at = NULL;
     device->allocations++;
-    if (fault_is_due(&device->faults.fail_allocation)) return DEVICE_OUT_OF_MEMORY;
+    if (fault_is_due(&device->faults.fail_allocation)) {
+        if (device->faults.room) device->limit = device->faults.room;
+        return DEVICE_OUT_OF_MEMORY;
+    }
     if (bytes > (size_t)1 << 60) return DEVICE_OUT_OF_MEMORY;
     if (device->limit && (int64_t)bytes > device->limit - device->used) return DEVICE_OUT_OF_MEMORY;
     void *block = aligned_alloc(ALIGNMENT, bytes ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT);

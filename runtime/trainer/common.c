@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "../device/copies.h"
 #include "programs.h"
+#include "progress.h"
 
 int load_initial_weights(Session *session, const Options *options, const char *folder, Fault *fault)
 {
@@ -58,6 +59,22 @@ int check_budget(Session *session, const Program *program, const Data *data, int
     free(dims);
     if (status) return status;
     return session_fits(session, most) ? 0 : session_no_room(session, most, "a step", fault);
+}
+
+void tell_budget(const Session *session, const char *what, int64_t number, const StepResult *result)
+{
+    const BudgetChange *change = &result->memory;
+    char refused[32], budget[32];
+    if (change->offload_off)
+        fprintf(stderr, "notice: %s %" PRId64 ": the host has no memory for copies: nothing is offloaded from now on\n", what, number);
+    bytes_text(change->refused, refused, sizeof refused);
+    bytes_text(change->budget, budget, sizeof budget);
+    if (change->refused)
+        fprintf(stderr, "notice: %s %" PRId64 ": %s had no %s for the arena any more: planned again, the budget is %s from now on\n", what, number,
+                device_name(session->device), refused, budget);
+    else if (change->raised)
+        fprintf(stderr, "notice: %s %" PRId64 " takes more than the budget, and %s had it: the budget is %s from now on\n", what, number,
+                device_name(session->device), budget);
 }
 
 int anomaly_fault(int64_t batch, const Breach *breach, Fault *fault)

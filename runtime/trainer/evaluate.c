@@ -55,6 +55,7 @@ static int evaluate_batches(Session *s, Data *data, const Options *o, Sums *sums
         status = data_batch(data, k, &batch, fault);
         if (!status) status = session_run(s, s->model->evaluate, &batch, &result, fault);
         if (status) break;
+        tell_budget(s, "batch", k, &result);
         if (!result.broke)
             status = add_batch(s, s->model->evaluate, sums, fault);
         else if (o->on_anomaly == ANOMALY_STOP)

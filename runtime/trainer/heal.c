@@ -5,6 +5,7 @@
  * updated: it is taken back to a copy of the state.  A launch fails by what its dims ask for, if it fails, so the copy is made
  * where dims are met for the first time; a launch that fails later than that is a fault of the machine, and ends the run. */
 #include "heal.h"
+#include "budget.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

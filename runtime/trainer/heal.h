@@ -10,7 +10,6 @@ int heal_run(Session *session, const Program *program, const Batch *batch, Step 
              Fault *fault);
 
 /* session.c's: the parts of a step. */
-int step_plan(Session *s, const Program *program, Fault *fault);
 int step_place(Session *s, const Program *program, Fault *fault);
 int step_upload(Session *s, const Program *program, const Batch *batch, Fault *fault);
 int step_launch(Session *s, const Program *program, int64_t number, Step *step, double *seconds); /* 0 or the step's error */

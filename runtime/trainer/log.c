@@ -119,6 +119,19 @@ int log_fallback(Log *log, const Session *session, int64_t step, const StepResul
     return finish_line(log, fault);
 }
 
+int log_budget(Log *log, const Session *session, int64_t step, const StepResult *result, Fault *fault)
+{
+    const BudgetChange *change = &result->memory;
+    const BudgetEvent event = {.event = change->refused ? "budget_shrunk" : "budget_raised", .refused = change->refused, .budget = change->budget,
+                               .peak_bytes = result->peak_bytes, .recomputed = result->recomputed};
+    int status = change->offload_off ? log_event(log, "offload_off", step, "the host has no memory for copies", fault) : 0;
+    if (status || (!change->refused && !change->raised)) return status;
+    tally_add(&log->tally, event.event, "");
+    if (!log->out) return 0;
+    event_budget(log->out, session->model, step, &event, session->dims, result->seconds * 1e3);
+    return finish_line(log, fault);
+}
+
 int log_variants(Log *log, const Session *session, int64_t step, Fault *fault)
 {
     VariantEvent event;

@@ -41,7 +41,7 @@ static const Row rows[] = {
     {"Training", "beta1", "X", "", T, REAL, AT(hypers[3]), NULL},
     {"Training", "beta2", "X", "", T, REAL, AT(hypers[4]), NULL},
     {"Training", "eps", "X", "", T, REAL, AT(hypers[5]), NULL},
-    {"Memory", "memory-limit", "SIZE", "never passed: bytes, or 30G = 30GiB (2^30), 30GB (10^9); also K, M, T", T | R, BYTES,
+    {"Memory", "memory-limit", "SIZE", "never passed: bytes, or 30G = 30GiB (2^30), 30GB (10^9); also K, M, T (default: what is free, less a margin)", T | R, BYTES,
      AT(memory_limit), NULL},
     {"Memory", "row-blocks", "N",
      "wide rows (scores over a vocabulary, their loss and gradient) are computed in N blocks (default: blocks of about 64 MiB, "

@@ -23,6 +23,8 @@ void tell_precision(const Session *session);
 bool shapes_pass(const Session *session, const Data *data, int64_t number, Arrived *arrived, int64_t *dims);
 /* Under a memory limit: plans every shape that batches 0 to n - 1 will have; the largest must fit before anything runs. */
 int check_budget(Session *session, const Program *program, const Data *data, int64_t first, int64_t n, Fault *fault);
+/* Says on standard error what happened to the budget as a step was planned, if anything did. */
+void tell_budget(const Session *session, const char *what, int64_t number, const StepResult *result);
 /* The fault of a batch that contradicts the model. */
 int anomaly_fault(int64_t batch, const Breach *breach, Fault *fault);
 /* Before hours of work: the folder of a file to be written is there.  path NULL: none is asked for. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 #include "arrival.h"
+#include "budget.h"
 #include "heal.h"
 
 /* As torch.amp.GradScaler has it. */
@@ -66,6 +67,7 @@ int session_open(Session **session, const Model *m, const SessionOptions *option
         s->state_bytes = state_bytes(m, options->training);
         status = device_fault(device_open(&s->device, options->memory_limit), "opening the device", fault);
     }
+    if (!status) budget_open(s);
     if (!status && options->folder && options->variants && m->train && s->state_bytes <= COPIES_MOST) {
         const VariantOptions wanted = {.folder = options->folder, .device = device_kind(), .eager = options->variants_eager};
         s->variants = variants_create(m, &wanted);
@@ -170,92 +172,6 @@ void settle_dims(const Model *m, Arrived *scratch, int64_t *dims)
 }
 
 /* ---- memory ---- */
-/* Bytes that an arena may take. */
-static int64_t room_for_arena(const Session *s)
-{
-    int64_t limit = s->options.memory_limit;
-    return limit ? limit - device_overhead_bytes(s->device) - s->state_bytes : INT64_MAX;
-}
-
-static int find_plan(Session *s, const Program *program, const int64_t *dims, int64_t room, const Plan **plan, Fault *fault)
-{
-    int error = s->options.recompute_off ? planner_find_blocks(s->planner, program, dims, room, plan)
-                                         : planner_find_within(s->planner, program, dims, room, plan);
-    if (error == PLANNER_NO_MEMORY) return fault_memory(fault);
-    if (error == PLANNER_TOO_LARGE) {
-        fault_set(fault, STATUS_BUDGET, "no memory would do: buffers of more than 2^50 bytes at");
-        for (int i = 0; i < s->model->n_dims; i++)
-            if (!planner_chooses(s->model, i)) text_add(fault->text, sizeof fault->text, " %s = %" PRId64, s->model->dims[i].name, dims[i]);
-        return STATUS_BUDGET;
-    }
-    return 0;
-}
-
-int session_peak(Session *session, const Program *program, const int64_t *dims, int64_t *peak, Fault *fault)
-{
-    const Plan *plan;
-    int status = find_plan(session, program, dims, room_for_arena(session), &plan, fault);
-    if (!status) *peak = session->state_bytes + plan->arena_bytes;
-    return status;
-}
-
-bool session_fits(const Session *session, int64_t peak)
-{
-    return !session->options.memory_limit || device_overhead_bytes(session->device) + peak <= session->options.memory_limit;
-}
-
-int session_no_room(const Session *session, int64_t least, const char *what, Fault *fault)
-{
-    int64_t overhead = device_overhead_bytes(session->device);
-    fault_set(fault, STATUS_BUDGET,
-              "%s does not fit into memory: needs %" PRId64 " bytes (weights and optimizer %" PRId64 ", buffers %" PRId64, what,
-              least + overhead, session->state_bytes, least - session->state_bytes);
-    char *text = fault->text;
-    size_t size = sizeof fault->text;
-    if (overhead) text_add(text, size, ", device context and libraries %" PRId64, overhead);
-    if (session->options.memory_limit)
-        text_add(text, size, "); --memory-limit allows %" PRId64 ". The least that would do: --memory-limit %" PRId64,
-                 session->options.memory_limit, least + overhead);
-    else
-        text_add(text, size, "); %s has %" PRId64 " free", device_name(session->device), device_free_bytes(session->device));
-    text_add(text, size, "; or a smaller batch");
-    return STATUS_BUDGET;
-}
-
-/* The arena is one allocation; a larger one replaces it, the old one released first.  DEVICE_OUT_OF_MEMORY where the device has no
- * room. */
-static int grow_arena(Session *s, int64_t bytes)
-{
-    if (bytes <= s->arena_bytes) return 0;
-    device_release(s->device, s->arena);
-    s->arena = NULL;
-    s->arena_bytes = 0;
-    void *at;
-    int error = device_allocate(s->device, (size_t)bytes, &at);
-    if (error) return error;
-    s->arena = at;
-    s->arena_bytes = bytes;
-    return 0;
-}
-
-/* Without a limit the device's memory is the limit, found out by asking for more. */
-int step_plan(Session *s, const Program *program, Fault *fault)
-{
-    int64_t room = room_for_arena(s);
-    for (int tries = 0;; tries++) {
-        int status = find_plan(s, program, s->dims, room, &s->plan, fault);
-        if (status) return status;
-        int64_t peak = s->state_bytes + s->plan->arena_bytes;
-        if (!session_fits(s, peak)) return session_no_room(s, peak, "a step", fault);
-        if (s->model->n_dims) memcpy(s->dims, s->plan->dims, (size_t)s->model->n_dims * sizeof *s->dims); /* its blocks of rows */
-        int error = grow_arena(s, s->plan->arena_bytes);
-        if (error != DEVICE_OUT_OF_MEMORY) return device_fault(error, "allocating the arena", fault);
-        if (tries || s->options.memory_limit) return session_no_room(s, peak, "a step", fault);
-        room = device_free_bytes(s->device);
-        if (room >= s->plan->arena_bytes) return session_no_room(s, peak, "a step", fault);
-    }
-}
-
 /* Points change where buffers lie: the step gets a copy. */
 int step_place(Session *s, const Program *program, Fault *fault)
 {
@@ -270,7 +186,7 @@ int step_place(Session *s, const Program *program, Fault *fault)
     return 0;
 }
 
-/* What is offloaded lies in memory of the host's own. */
+/* What is offloaded lies in memory of the host's own; where the host has none, the step is planned again without. */
 static int prepare_copies(Session *s, const Program *program, Fault *fault)
 {
     int error = DEVICE_OK;
@@ -281,10 +197,20 @@ static int prepare_copies(Session *s, const Program *program, Fault *fault)
         error = copies_open(&s->copies, s->device, program->n_points);
     }
     if (!error) error = copies_room(s->copies, s->plan->host_bytes);
-    if (error == DEVICE_OUT_OF_MEMORY)
-        return fault_set(fault, STATUS_BUDGET, "the host has no %" PRId64 " bytes for what is offloaded; --offload off does without",
-                         s->plan->host_bytes);
-    return device_fault(error, "preparing copies to the host", fault);
+    if (error != DEVICE_OUT_OF_MEMORY) return device_fault(error, "preparing copies to the host", fault);
+    s->options.rates.copied = 0;
+    s->change.offload_off = true;
+    planner_rates(s->planner, &s->options.rates);
+    return 0;
+}
+
+/* A plan for the step, its arena, and places for what it offloads. */
+static int prepare(Session *s, const Program *program, Fault *fault)
+{
+    int status = step_plan(s, program, fault);
+    if (!status && s->plan->host_bytes) status = prepare_copies(s, s->plan->program, fault);
+    if (!status && s->change.offload_off) status = step_plan(s, program, fault);
+    return status ? status : step_place(s, s->plan->program, fault);
 }
 
 /* ---- a step ---- */
@@ -452,14 +378,13 @@ int session_run(Session *session, const Program *program, const Batch *batch, St
     Session *s = session;
     double start = now();
     memset(result, 0, sizeof *result);
+    s->change = (BudgetChange){0};
     arrival_read(s->model, batch, s->arrived);
     bind_dims(s->model, s->arrived, s->dims);
     stand_in_for_absent(s->model, batch, s->dims, s->arrived);
     int status = 0;
     if (!kind_breaks(s, batch, result) && !guards_break(s, batch, result)) {
-        status = step_plan(s, program, fault);
-        if (!status) status = step_place(s, s->plan->program, fault);
-        if (!status && s->plan->host_bytes) status = prepare_copies(s, s->plan->program, fault);
+        status = prepare(s, program, fault);
         if (!status) {
             result->peak_bytes = s->state_bytes + s->plan->arena_bytes;
             result->recomputed = s->plan->recomputed;
@@ -472,6 +397,7 @@ int session_run(Session *session, const Program *program, const Batch *batch, St
         if (trained && s->loss_scale) after_scaled_step(s, result);
         if (trained && !result->overflowed) s->updates++;
     }
+    result->memory = s->change;
     result->seconds = now() - start;
     return status;
 }

@@ -21,7 +21,7 @@
 #include "tensors.h"
 
 typedef struct {
-    int64_t memory_limit; /* bytes: state, arena and the device's overhead together; 0: none */
+    int64_t memory_limit; /* bytes: state, arena and the device's overhead together; 0: what is free, less a margin */
     uint64_t seed;        /* of weights made by rule and of random numbers in the step */
     int64_t row_blocks;   /* of every loop over blocks of rows; 0: the planner chooses */
     bool training;        /* keep the optimizer's states */
@@ -34,12 +34,23 @@ typedef struct {
     bool trace_nan;       /* look for the first unit of a training step that makes a NaN */
 } SessionOptions;
 
+/* What happened to the budget while a step was planned (budget.h). */
+typedef struct {
+    int64_t refused;  /* bytes of the first arena that the device refused; 0: none */
+    int64_t budget;   /* from now on */
+    bool raised;      /* a step needed more than the budget, and the device had it */
+    bool offload_off; /* the host had no memory for what was to be offloaded: nothing is, from now on */
+} BudgetChange;
+
 /* Read its members freely; only session.c and weights.c write them. */
 typedef struct Session {
     const Model *model;
     SessionOptions options;
     Device *device;
     Planner *planner;
+    int64_t limit, budget; /* bytes that state, arena and the device's overhead may take: at most, and now (budget.h) */
+    int64_t free_bytes;    /* of the device when the session opened; 0: memory_limit was given */
+    BudgetChange change;   /* in the last run */
     char *state; /* weights, then states, each aligned to 256; NULL until weights are loaded */
     int64_t state_bytes;
     void **weights, **states; /* device pointers into state */
@@ -86,6 +97,7 @@ typedef struct {
     char kernel[128];      /* whose launch failed */
     char differs[256];     /* wrong: what differed, and by how much */
     char not_healed[400];  /* why the unfused program could not take over */
+    BudgetChange memory;
     bool nan;           /* traced: session->trace says which unit made the first */
     int64_t offloaded;  /* bytes copied to the host */
 } StepResult;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "budget.h"
 #include "calibration.h"
 #include "checkpoint.h"
 #include "log.h"
@@ -175,11 +176,21 @@ static int tell_nan(Training *t)
     return status ? stop_with_checkpoint(t) : 0;
 }
 
+static int budget_changed(Training *t, const StepResult *result)
+{
+    const BudgetChange *change = &result->memory;
+    if (!change->refused && !change->raised && !change->offload_off) return 0;
+    progress_end(&t->progress);
+    tell_budget(t->session, "step", t->place.step, result);
+    return log_budget(&t->log, t->session, t->place.step, result, t->fault);
+}
+
 static int set_aside(Training *t, const StepResult *result)
 {
     int64_t step = t->place.step, batch = t->data.ready ? step % t->data.n_batches : step;
     bool stop = t->options->on_anomaly == ANOMALY_STOP;
-    int status = log_guard(&t->log, t->session, stop ? "stopped" : "set_aside", step, &result->breach, result->seconds, t->fault);
+    int status = budget_changed(t, result);
+    if (!status) status = log_guard(&t->log, t->session, stop ? "stopped" : "set_aside", step, &result->breach, result->seconds, t->fault);
     if (!status && t->options->quarantine)
         status = quarantine_write(t->options->quarantine, t->model, &t->batch, batch, &result->breach, t->fault);
     if (status) return stop_with_checkpoint(t);
@@ -221,8 +232,8 @@ static int tell_fallback(Training *t, const StepResult *result)
 
 static int trained(Training *t, const StepResult *result)
 {
-    int status = 0;
-    if (result->fell_back || result->wrong) status = tell_fallback(t, result);
+    int status = budget_changed(t, result);
+    if (!status && (result->fell_back || result->wrong)) status = tell_fallback(t, result);
     if (!status && result->planned_again)
         status = log_guard(&t->log, t->session, "planned_again", t->place.step, &result->range, result->seconds, t->fault);
     if (!status) status = log_step(&t->log, t->session, t->place.step, result, t->fault);
@@ -250,12 +261,21 @@ static int check_skipped(Training *t, bool end)
     return stop_with_checkpoint(t);
 }
 
+/* The fault is set: not even the smallest plan could be had.  Found before anything was launched: the weights are whole. */
+static int no_room(Training *t)
+{
+    Fault second = {0};
+    int status = stop_with_checkpoint(t);
+    if (log_event(&t->log, "no_room", t->place.step, t->fault->text, &second)) text_add(t->fault->text, sizeof t->fault->text, "\n  %s", second.text);
+    return status;
+}
+
 static int step(Training *t)
 {
-    StepResult result;
+    StepResult result = {0};
     int status = data_batch(&t->data, t->place.step, &t->batch, t->fault);
     if (!status) status = session_run(t->session, t->model->train, &t->batch, &result, t->fault);
-    if (status == STATUS_BUDGET) return stop_with_checkpoint(t); /* found before anything was launched: the weights are whole */
+    if (status == STATUS_BUDGET) return no_room(t);
     if (!status && result.nan) status = tell_nan(t);
     if (!status && (result.not_finite || result.nan)) status = check_weights(t, t->fault);
     if (status || (result.broke && (status = set_aside(t, &result)))) return status;
@@ -300,6 +320,15 @@ static int summarise(Training *t, int status)
     return second.status;
 }
 
+/* The limit where none is given. */
+static void show_limit(const Session *s)
+{
+    char limit[32], free_bytes[32], margin[32];
+    if (!s->free_bytes) return;
+    printf("memory: at most %s, of the %s that are free on %s, less a margin of %s; --memory-limit sets another limit\n", bytes_text(s->limit, limit, 32),
+           bytes_text(s->free_bytes, free_bytes, 32), device_name(s->device), bytes_text(budget_margin(s->free_bytes), margin, 32));
+}
+
 int train_program(const Model *m, const Options *options, const char *folder, Fault *fault)
 {
     Training t = {.model = m, .options = options, .folder = folder, .fault = fault};
@@ -310,6 +339,7 @@ int train_program(const Model *m, const Options *options, const char *folder, Fa
     signals_hold(&signals); /* until all is written: a signal during the last step must not lose it */
     if (!status) {
         progress_start(&t.progress, options->progress == 1, t.place.step, t.place.total);
+        if (t.progress.shown) show_limit(t.session);
         status = loop(&t, &signal_taken);
         progress_end(&t.progress);
         if (!status && !signal_taken && !(status = finish(&t))) signal_taken = signals_taken();
