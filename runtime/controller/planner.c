@@ -32,6 +32,7 @@ struct Planner {
     int64_t kept;
     Kept *buckets[BUCKETS];
     int64_t row_blocks; /* 0: not said */
+    LeanChoice lean;
     int64_t *dims;      /* room for the dims that are looked for */
 };
 
@@ -290,6 +291,11 @@ void planner_set_row_blocks(Planner *planner, int64_t n)
     planner->row_blocks = n;
 }
 
+void planner_set_lean(Planner *planner, LeanChoice choice)
+{
+    planner->lean = choice;
+}
+
 bool planner_chooses(const Model *m, int dim)
 {
     const Program *const programs[] = {m->train, m->train ? m->train->lean : NULL, m->evaluate, m->infer};
@@ -403,7 +409,8 @@ static int find_by_blocks(const Search *s, const Plan **plan)
 /* A lean program is for many rows: with one block it would save little, and differ in the last bits. */
 static const Program *lean_of(const Search *s)
 {
-    if (!s->program->lean) return NULL;
+    const Planner *planner = s->planner;
+    if (!s->program->lean || planner->lean == LEAN_OFF || (planner->lean == LEAN_AUTO && planner->row_blocks)) return NULL;
     first_blocks(s->planner, s->program->lean, s->dims);
     return planner_row_blocks(s->program->lean, s->planner->dims) > 1 ? s->program->lean : NULL;
 }
@@ -411,10 +418,11 @@ static const Program *lean_of(const Search *s)
 int planner_find_within(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan)
 {
     const Search search = {planner, program, NULL, dims, room, find_fitting}, *chosen = &search;
+    const Search lean = {planner, lean_of(&search), program, dims, room, find_fitting};
+    if (lean.program && planner->lean == LEAN_ON) return find_by_blocks(&lean, plan);
     int result = find_doubled(&search, 0, plan);
     if (result || ((*plan)->arena_bytes <= room && !(*plan)->recomputed)) return result;
     const int64_t bytes = (*plan)->arena_bytes, flops = (*plan)->recomputed_flops;
-    const Search lean = {planner, lean_of(&search), program, dims, room, find_fitting};
     if (!lean.program) return find_by_blocks(&search, plan);
     result = find_doubled(&lean, 0, plan);
     if (result) return result;
@@ -435,12 +443,15 @@ int planner_find_blocks(Planner *planner, const Program *program, const int64_t 
 int planner_least(Planner *planner, const Program *program, const int64_t *dims, int64_t *arena_bytes)
 {
     const Search search = {planner, program, NULL, dims, 0, find_least};
-    const Plan *plan;
-    int result = find_by_blocks(&search, &plan);
-    if (result) return result;
-    *arena_bytes = plan->arena_bytes;
     const Search lean = {planner, lean_of(&search), program, dims, 0, find_least};
-    if (!lean.program) return PLANNER_OK;
+    const Plan *plan;
+    int result = PLANNER_OK;
+    *arena_bytes = INT64_MAX;
+    if (!lean.program || planner->lean != LEAN_ON) {
+        result = find_by_blocks(&search, &plan);
+        if (!result) *arena_bytes = plan->arena_bytes;
+    }
+    if (result || !lean.program) return result;
     result = find_by_blocks(&lean, &plan);
     if (!result && plan->arena_bytes < *arena_bytes) *arena_bytes = plan->arena_bytes;
     return result;

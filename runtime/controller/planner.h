@@ -43,6 +43,11 @@ void planner_rates(Planner *planner, const Rates *rates);
 void planner_destroy(Planner *planner);
 /* From now on loops over blocks of rows have n blocks, or one for each row where there are fewer; 0: as the dims say, or more. */
 void planner_set_row_blocks(Planner *planner, int64_t n);
+/* Whether the lean twin of a program, which does products again in loops over blocks of rows, may run: where a budget wants it, but not
+ * where the number of blocks is said, so that equal blocks are equal bits; always (where the program has one, and more than one block);
+ * never. */
+typedef enum { LEAN_AUTO, LEAN_ON, LEAN_OFF } LeanChoice;
+void planner_set_lean(Planner *planner, LeanChoice choice);
 /* Whether a dim says how many rows a block has: the planner's affair, not the batch's. */
 bool planner_chooses(const Model *m, int dim);
 /* The most blocks that a loop of the program has at these dims; 1 where it has no such loop. */

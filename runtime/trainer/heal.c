@@ -75,6 +75,8 @@ static int run_unfused(Session *s, const Batch *batch, Step *step, int *error, S
     if (status) return status;
     result->peak_bytes = s->state_bytes + s->plan->arena_bytes;
     result->recomputed = s->plan->recomputed;
+    result->program = unfused->name;
+    result->blocks = 1;
     if (result->peak_bytes > s->peak_bytes) s->peak_bytes = result->peak_bytes;
     *error = step_launch(s, unfused, batch->number, step, &seconds);
     return 0;
@@ -170,7 +172,7 @@ static int verify(Session *s, const Program *program, const Batch *batch, Step *
     if (!fallback_program(s->fallback, &why))
         return fault_set(fault, STATUS_USER, "--verify-every: there is no unfused program to compare with: %s", why);
     const Plan *plan = s->plan;
-    const int64_t peak = result->peak_bytes;
+    const StepResult planned = *result;
     int status = keep_copies(s, fault), unfused_error = 0;
     char *before = s->state_copies, *fused = before + s->state_bytes;
     Step plain;
@@ -186,7 +188,7 @@ static int verify(Session *s, const Program *program, const Batch *batch, Step *
         *error != unfused_error || (!*error && differs(s, step, &plain, fused, before, result->differs, sizeof result->differs));
     if (!result->wrong) {
         s->plan = plan;
-        result->peak_bytes = peak;
+        *result = planned;
         return upload_state(s, fused, fault);
     }
     if (*error != unfused_error)

@@ -80,8 +80,10 @@ int log_step(Log *log, const Session *session, int64_t step, const StepResult *r
     json_dims(to, session->model, session->late);
     fputs(",\"seconds\":", to);
     json_real(to, result->seconds);
-    fprintf(to, ",\"peak_bytes\":%lld,\"recomputed\":%d,\"offloaded\":%lld}\n", (long long)result->peak_bytes,
+    fprintf(to, ",\"peak_bytes\":%lld,\"recomputed\":%d,\"offloaded\":%lld,\"program\":", (long long)result->peak_bytes,
             result->recomputed, (long long)result->offloaded);
+    json_string(to, result->program);
+    fprintf(to, ",\"blocks\":%lld}\n", (long long)result->blocks);
     return finish_line(log, fault);
 }
 

@@ -47,6 +47,9 @@ static const Row rows[] = {
      "wide rows (scores over a vocabulary, their loss and gradient) are computed in N blocks (default: blocks of about 64 MiB, "
      "smaller where --memory-limit wants it)",
      T, COUNT, AT(row_blocks), NULL},
+    {"Memory", "lean", "auto|on|off",
+     "the step that does products again in wide rows, block by block, in less memory; auto: where --memory-limit wants it and --row-blocks is not given", T,
+     CHOICE, AT(lean), "auto|on|off"},
     {"Memory", "recompute", "auto|off", "off: never give up a buffer and make it again to stay within --memory-limit", T, CHOICE, AT(recompute), "auto|off"},
     {"Memory", "offload", "auto|on|off", "to stay within --memory-limit, buffers may be copied to the host and back; auto: on a GPU", T, CHOICE,
      AT(offload), "auto|on|off"},
@@ -289,6 +292,8 @@ static int check_together(const Options *o, const Model *m, int program, Fault *
     }
     if (o->n_dims && !o->plan)
         return fault_set(fault, STATUS_USER, "--dim %s: dims come with the data; --dim goes with --plan", o->dims[0]);
+    if (o->lean == LEAN_ON && o->recompute == 1)
+        return fault_set(fault, STATUS_USER, "--lean on and --recompute off: the lean step does products again; one of the two");
     if (o->plan) return 0;
     if (o->data && o->batch_file) return fault_set(fault, STATUS_USER, "--data and --batch-file: one of the two");
     if (!o->data && !o->batch_file)

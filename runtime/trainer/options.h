@@ -20,6 +20,7 @@ typedef struct {
     bool hyper_given[OPTION_HYPERS], seed_given;
     int64_t memory_limit, row_blocks;
     int recompute; /* 0 auto, 1 off */
+    int lean;      /* LeanChoice */
     int offload;   /* 0 auto, 1 on, 2 off */
     const char *calibration;
     int on_anomaly;         /* OnAnomaly */

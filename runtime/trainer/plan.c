@@ -57,6 +57,7 @@ static int compute(const Model *m, const Options *o, const char *folder, Figures
     const int64_t room = o->memory_limit ? o->memory_limit - f->state : INT64_MAX;
     if (!f->planner) return fault_memory(fault);
     planner_set_row_blocks(f->planner, o->row_blocks);
+    planner_set_lean(f->planner, (LeanChoice)o->lean);
     int error = find_minimum(f, o->recompute == 1);
     if (!error) error = (o->recompute == 1 ? planner_find_blocks : planner_find_within)(f->planner, f->program, f->dims, room, &f->plan);
     if (error == PLANNER_TOO_LARGE) return fault_set(fault, STATUS_BUDGET, "no memory would do: buffers of more than 2^50 bytes");
@@ -170,8 +171,10 @@ static void print_json(const Model *m, const Figures *f)
     printf(",\"feasible\":%s,\"peak_bytes\":%" PRId64 ",\"arena_bytes\":%" PRId64 ",\"live_bytes\":%" PRId64
            ",\"state_bytes\":%" PRId64,
            f->feasible ? "true" : "false", f->peak, f->plan->arena_bytes, f->plan->live_bytes, f->state);
-    printf(",\"minimum_bytes\":%" PRId64 ",\"recompute_share\":%.9g,\"offload_bytes\":0,\"blocks\":%" PRId64 ",\"kernels\":%d", f->minimum,
-           recompute_share(f), planner_row_blocks(f->plan->program, f->plan->dims), f->plan->program->n_launches + f->plan->recomputed - f->plan->program->n_again);
+    printf(",\"minimum_bytes\":%" PRId64 ",\"recompute_share\":%.9g,\"offload_bytes\":%" PRId64 ",\"program\":", f->minimum,
+           recompute_share(f), f->plan->offloaded_bytes);
+    json_string(stdout, f->plan->program->name);
+    printf(",\"blocks\":%" PRId64 ",\"kernels\":%d", planner_row_blocks(f->plan->program, f->plan->dims), f->plan->program->n_launches + f->plan->recomputed - f->plan->program->n_again);
     printf(",\"bytes_moved\":%" PRId64 ",\"least_bytes_moved\":%" PRId64 ",\"evicted\":[", f->moved, f->least);
     print_evicted(f);
     fputs("]}\n", stdout);

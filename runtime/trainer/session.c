@@ -62,6 +62,7 @@ int session_open(Session **session, const Model *m, const SessionOptions *option
     int status = s->weights && s->states && s->hypers && s->dims && s->late && s->arrived && s->planner ? 0 : fault_memory(fault);
     if (!status) {
         planner_set_row_blocks(s->planner, options->row_blocks);
+        planner_set_lean(s->planner, options->lean);
         for (int i = 0; i < m->n_hypers; i++) s->hypers[i] = m->hypers[i].value;
         s->loss_scale = session_has_hyper(m, "loss_scale") ? FIRST_LOSS_SCALE : 0;
         s->state_bytes = state_bytes(m, options->training);
@@ -389,6 +390,8 @@ int session_run(Session *session, const Program *program, const Batch *batch, St
             result->peak_bytes = s->state_bytes + s->plan->arena_bytes;
             result->recomputed = s->plan->recomputed;
             result->offloaded = s->plan->offloaded_bytes;
+            result->program = s->plan->program->name;
+            result->blocks = planner_row_blocks(s->plan->program, s->plan->dims);
             if (result->peak_bytes > s->peak_bytes) s->peak_bytes = result->peak_bytes;
             status = step_upload(s, s->plan->program, batch, fault);
         }

@@ -24,6 +24,7 @@ typedef struct {
     int64_t memory_limit; /* bytes: state, arena and the device's overhead together; 0: what is free, less a margin */
     uint64_t seed;        /* of weights made by rule and of random numbers in the step */
     int64_t row_blocks;   /* of every loop over blocks of rows; 0: the planner chooses */
+    LeanChoice lean;      /* whether products may be done again in such loops (planner.h) */
     bool training;        /* keep the optimizer's states */
     bool recompute_off;   /* never give up a buffer */
     Rates rates;          /* what the machine does in a second; copied 0: nothing is copied to the host and back */
@@ -93,6 +94,8 @@ typedef struct {
     double seconds;     /* batch in memory to weights updated */
     int64_t peak_bytes; /* of this step's plan: state and arena */
     int recomputed;     /* launches that ran again */
+    const char *program; /* that was planned for: "train", its lean twin, "unfused" */
+    int64_t blocks;     /* the most of any loop over blocks of rows */
     bool fell_back, wrong; /* the unfused program made this step: a launch failed, or results differed */
     char kernel[128];      /* whose launch failed */
     char differs[256];     /* wrong: what differed, and by how much */

@@ -86,6 +86,7 @@ static int open_session(Training *t)
     const Options *o = t->options;
     SessionOptions wanted = {.memory_limit = o->memory_limit,
                              .row_blocks = o->row_blocks,
+                             .lean = (LeanChoice)o->lean,
                              .seed = (uint64_t)t->place.seed,
                              .training = true,
                              .recompute_off = o->recompute == 1,

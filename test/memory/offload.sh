@@ -36,6 +36,25 @@ train measured --memory-limit "$most" --offload on
 before=$(cksum <"$built/calibration.json")
 train again --memory-limit "$most" --offload on
 [ "$before" = "$(cksum <"$built/calibration.json")" ] || fail "calibration.json was made again"
+
+# the same rates, the same plans, and those that training takes; other rates, other plans
+plan() { # limit options
+    "$built/trainer" --plan --json --offload on --dim batch=16 --dim seq=48 --memory-limit "$@"
+}
+limit=$((most * 7 / 10))
+for rates in "$built/calibration.json" "$scratch/rates.json"; do
+    name=$(basename "$rates")
+    plan $limit --calibration "$rates" >"$scratch/$name.first" && plan $limit --calibration "$rates" >"$scratch/$name.second" || fail "--plan with $name"
+    cmp "$scratch/$name.first" "$scratch/$name.second" || fail "one calibration, two plans: $name"
+    train taken --memory-limit $limit --offload on --calibration "$rates"
+    for pair in peak_bytes:peak_bytes offloaded:offload_bytes; do
+        taken=$(head -1 "$scratch/taken.log" | grep -o "\"${pair%:*}\":[0-9]*" | cut -d: -f2)
+        [ "$taken" = "$(grep -o "\"${pair#*:}\":[0-9]*" "$scratch/$name.first" | cut -d: -f2)" ] || fail "$name: the step took ${pair%:*} $taken, not as planned"
+    done
+done
+plan $limit | cmp - "$scratch/calibration.json.first" || fail "calibration.json beside the program is not what is planned with"
+sed 's/"copied":[^,}]*/"copied":1/' "$scratch/rates.json" >"$scratch/slow.json"
+plan $limit --calibration "$scratch/slow.json" | cmp -s - "$scratch/rates.json.first" && fail "copies that take for ever are planned as those that cost nothing"
 rm -f "$built/calibration.json"
 expect "rates that are none" 2 "$built/trainer" --plan --offload on --calibration "$scratch/wrong.json"
 finish

@@ -18,7 +18,7 @@ def run(program, name, batches="batches", *options, status=0):
     for kind in ("gradients", "weights"):
         for k, (dtype, shape, raw) in t.read("%s/%s.%s" % (folder, name, kind))[0].items(): tensors[kind, k] = t.numbers((dtype, shape, raw))
     return {"loss": [x["loss"] for x in lines if "loss" in x], "peak": max(x["peak_bytes"] for x in lines if "loss" in x), "tensors": tensors,
-            "events": [x["event"] for x in lines if "event" in x]}
+            "program": sorted({(x["program"], x["blocks"]) for x in lines if "loss" in x}), "events": [x["event"] for x in lines if "event" in x]}
 
 
 def near(a, b, what, loss=1e-6, tensor=2e-5):
@@ -63,12 +63,21 @@ one = run(with_blocks, "one", "tall", "--row-blocks", "1")
 if between["tensors"] != one["tensors"]: failures.append("a budget changes bits")
 
 # products done again in blocks, for the least memory
-lean = plan(with_blocks, "--row-blocks", "7")
-limit = str(lean["minimum_bytes"])
-twice = plan(with_blocks, "--row-blocks", "7", "--memory-limit", limit)
-if not twice["recompute_share"] > 0 or not twice["feasible"] or lean["recompute_share"] != 0: failures.append("no products done again: %r" % twice)
-if lean["minimum_bytes"] > whole["minimum_bytes"] - 0.8 * rows * words * 4: failures.append("products done again save too little: %r" % [lean, whole])
-near(run(with_blocks, "lean", "tall", "--row-blocks", "7", "--memory-limit", limit), tall, "products done again")
-run(with_blocks, "less", "tall", "--row-blocks", "7", "--memory-limit", str(int(limit) - 1), status=3)
+seven, twice = plan(with_blocks, "--row-blocks", "7"), plan(with_blocks, "--row-blocks", "7", "--lean", "on")
+limit = str(twice["minimum_bytes"])
+if (seven["program"], twice["program"]) != ("train", "train_lean") or not twice["recompute_share"] > 0 or seven["recompute_share"] != 0: failures.append("no products done again: %r" % [seven, twice])
+if twice["minimum_bytes"] > whole["minimum_bytes"] - 0.8 * rows * words * 4: failures.append("products done again save too little: %r" % [twice, whole])
+in_seven = lambda name, *options, **more: run(with_blocks, name, "tall", "--row-blocks", "7", *options, **more)
+lean = in_seven("lean", "--lean", "on")
+near(lean, tall, "products done again")
+if lean["program"] != [("train_lean", 7)]: failures.append("lean: ran %r" % lean["program"])
+if in_seven("lean_least", "--lean", "on", "--memory-limit", limit)["tensors"] != lean["tensors"]: failures.append("a budget changes the lean step's bits")
+in_seven("less", "--lean", "on", "--memory-limit", str(int(limit) - 1), status=3)
+
+# where the number of blocks is said, no budget changes a bit: it is the same step that does not fit any more
+plain, limit = in_seven("plain"), str(seven["minimum_bytes"])
+least = in_seven("least", "--memory-limit", limit)
+if plain["program"] != [("train", 7)] or least["program"] != plain["program"] or least["tensors"] != plain["tensors"]: failures.append("seven blocks: other bits within a budget")
+in_seven("less", "--memory-limit", str(int(limit) - 1), status=3)
 for line in failures: print("FAILED:", line)
 sys.exit(bool(failures))

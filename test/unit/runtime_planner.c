@@ -242,6 +242,7 @@ static void blocks_of_rows_can_be_said(void **state)
     Planner *planner = planner_create(2);
     const Plan *plan;
     const int64_t dims[] = {1000, 1000};
+    int64_t least;
     static const int64_t wanted[][2] = {{1, 1000}, {3, 334}, {1000, 1}, {5000, 1}};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         planner_set_row_blocks(planner, wanted[i][0]);
@@ -250,8 +251,21 @@ static void blocks_of_rows_can_be_said(void **state)
         assert_ptr_equal(plan->program, &rows_program);
         assert_int_equal(planner_find_within(planner, &rows_program, dims, 1, &plan), PLANNER_OK); /* nothing fits: still as many */
         assert_int_equal(plan->dims[1], wanted[i][1]);
+        assert_ptr_equal(plan->program, &rows_program);
+        assert_int_equal(planner_least(planner, &rows_program, dims, &least), PLANNER_OK);
+        assert_int_equal(least, row_arena(1000, wanted[i][1], false));
+        planner_set_lean(planner, LEAN_ON); /* whatever the room */
+        assert_int_equal(planner_find(planner, &rows_program, dims, &plan), PLANNER_OK);
+        assert_int_equal(plan->dims[1], wanted[i][1]);
         assert_ptr_equal(plan->program, wanted[i][0] > 1 ? &lean_rows : &rows_program);
+        assert_int_equal(planner_least(planner, &rows_program, dims, &least), PLANNER_OK);
+        assert_int_equal(least, row_arena(1000, wanted[i][1], wanted[i][0] > 1));
+        planner_set_lean(planner, LEAN_AUTO);
     }
+    planner_set_row_blocks(planner, 0);
+    planner_set_lean(planner, LEAN_OFF);
+    assert_int_equal(planner_find_within(planner, &rows_program, dims, 1, &plan), PLANNER_OK);
+    assert_ptr_equal(plan->program, &rows_program);
     const Model m = {.n_dims = 2, .train = &rows_program};
     assert_false(planner_chooses(&m, 0));
     assert_true(planner_chooses(&m, 1));
