@@ -1,5 +1,5 @@
-/* Matrix products of a step: blas_cuda.cu gives them to cuBLAS, blas_host.cpp to the BLAS (cblas.h; OpenBLAS in its OpenMP build:
- * the pthread build fights with OpenMP regions).  A program links one of the two.
+/* Matrix products of a step: blas_cuda.cu gives them to cuBLAS, blas_host.cpp to the BLAS (cblas.h; OpenBLAS in its OpenMP build,
+ * which keeps to the calling thread where OpenMP says so).  A program links one of the two.
  *
  *     dot(s, c, a, b, batch, m, n, k, trans_a, trans_b)       for each of batch:  c (m, n) = a (m, k) · b (k, n)
  *     dot(…, trans_b, add)                                    where add is true:  c (m, n) += a (m, k) · b (k, n)

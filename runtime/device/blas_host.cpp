@@ -5,6 +5,7 @@
 #include <cblas.h>
 #undef bfloat16
 #include <limits.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,21 +51,63 @@ __attribute__((constructor)) static void choose_core(void)
 #endif
 }
 
-static void gemm(bool ta, bool tb, int m, int n, int k, const float *a, const float *b, float *c, bool add)
+/* The library keeps to the thread that calls it: who waits awake in threads.h would be in the way of threads of its own. */
+struct OneThread {
+    const int before = omp_get_max_threads();
+    OneThread()
+    {
+        if (before > 1) omp_set_num_threads(1);
+    }
+    OneThread(const OneThread &) = delete;
+    ~OneThread()
+    {
+        if (before > 1) omp_set_num_threads(before);
+    }
+};
+
+/* A product of matrices that are parts of others: rows of a, b and c lie so many elements apart. */
+struct Product {
+    bool ta, tb, add;
+    int64_t m, n, k, a_row, b_row, c_row;
+};
+static void gemm(const Product &p, const float *a, const float *b, float *c)
 {
-    cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n, k, 1, a, ta ? m : k, b,
-                tb ? k : n, add ? 1 : 0, c, n);
+    const OneThread one;
+    cblas_sgemm(CblasRowMajor, p.ta ? CblasTrans : CblasNoTrans, p.tb ? CblasTrans : CblasNoTrans, (int)p.m, (int)p.n, (int)p.k, 1, a,
+                (int)p.a_row, b, (int)p.b_row, p.add ? 1 : 0, c, (int)p.c_row);
 }
-static void gemm(bool ta, bool tb, int m, int n, int k, const double *a, const double *b, double *c, bool add)
+static void gemm(const Product &p, const double *a, const double *b, double *c)
 {
-    cblas_dgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n, k, 1, a, ta ? m : k, b,
-                tb ? k : n, add ? 1 : 0, c, n);
+    const OneThread one;
+    cblas_dgemm(CblasRowMajor, p.ta ? CblasTrans : CblasNoTrans, p.tb ? CblasTrans : CblasNoTrans, (int)p.m, (int)p.n, (int)p.k, 1, a,
+                (int)p.a_row, b, (int)p.b_row, p.add ? 1 : 0, c, (int)p.c_row);
+}
+
+/* ---- shared products ---- */
+/* c is cut across its longer side.  Cuts lie where the library's own blocks begin, and a part has more work than what the library
+ * does in another way because it is little: so sums have one order, whatever the number of threads. */
+enum { CUT = 192, PART_WORK = 2000000 };
+
+template <class T> static void shared_gemm(const Product &p, const T *a, const T *b, T *c)
+{
+    const bool down = p.m > p.n;
+    const int64_t side = down ? p.m : p.n, cuts = (side + CUT - 1) / CUT;
+    const double work = (double)p.m * (double)p.n * (double)p.k / PART_WORK;
+    int64_t parts = cuts < threads_most() ? cuts : threads_most();
+    if (work < (double)parts) parts = work < 2 ? 1 : (int64_t)work;
+    share_out(parts, parts > 1, [=](int64_t part) {
+        const int64_t first = part * cuts / parts * CUT, end = (part + 1) * cuts / parts * CUT, last = end < side ? end : side;
+        Product some = p;
+        (down ? some.m : some.n) = last - first;
+        gemm(some, down ? a + first * (p.ta ? 1 : p.a_row) : a, down ? b : b + first * (p.tb ? p.b_row : 1),
+             c + first * (down ? p.c_row : 1));
+    });
 }
 
 /* ---- few rows ---- */
 /* A recurrent cell multiplies a few rows by the same matrix at every step; the library would pack that matrix anew each time.
  * Here it is read as it lies, a block of rows and columns at a time, the sums in registers. */
-enum { FEW_ROWS = 64, FEWEST_ROWS = 8, FEW_BYTES = 1 << 20 };
+enum { FEW_ROWS = 64, FEWEST_ROWS = 8, FEW_BYTES = 1 << 20, PRODUCTS_WORTH = 1 << 18 };
 
 /* V lanes of columns */
 template <int V, class T> static void multiply_columns(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k)
@@ -79,15 +122,13 @@ template <class T> static bool few_rows_dot(T *c, const T *a, const T *b, int64_
 {
     constexpr int64_t N = Lanes<T>::N;
     if (m > FEW_ROWS || m < FEWEST_ROWS || n % N || n * k * (int64_t)sizeof(T) > FEW_BYTES) return false;
-    const int64_t pairs = n / (2 * N), worth = m * n * k / 1000000, most = omp_get_max_threads();
-    const int threads = (int)(worth < 1 ? 1 : worth < most ? worth : most);
-#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
-    for (int64_t j = 0; j < pairs; j++) multiply_columns<2>(c + j * 2 * N, a, b + j * 2 * N, m, n, k);
+    const int64_t pairs = n / (2 * N);
+    share_out(pairs, m * n * k > PRODUCTS_WORTH, [=](int64_t j) { multiply_columns<2>(c + j * 2 * N, a, b + j * 2 * N, m, n, k); });
     if (n % (2 * N)) multiply_columns<1>(c + n - N, a, b + n - N, m, n, k);
     return true;
 }
 
-/* A float or double product.  Many small ones run one a thread: inside an OpenMP region the library keeps to one thread. */
+/* A float or double product.  Many small ones run one a thread. */
 template <class T>
 static void library_dot(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
                         bool add)
@@ -99,9 +140,9 @@ static void library_dot(Step *s, T *c, const T *a, const T *b, int64_t batch, in
     if (batch == 1 && !ta && !tb && !add && few_rows_dot(c, a, b, m, n, k)) return;
     if (batch == 1 && ta && !tb && deep_dot(c, a, b, m, n, k, add)) return;
     const double each = (double)m * (double)n * (double)k;
-    const bool shared = batch > 1 && each * (double)batch > HOST_GRAIN && (batch >= omp_get_max_threads() || each < 1e6);
-#pragma omp parallel for schedule(static) if (shared)
-    for (int64_t i = 0; i < batch; i++) gemm(ta, tb, (int)m, (int)n, (int)k, a + i * m * k, b + i * k * n, c + i * m * n, add);
+    const bool shared = batch > 1 && each * (double)batch > PRODUCTS_WORTH && (batch >= threads_most() || each < 1e6);
+    const Product p = {ta, tb, add, m, n, k, ta ? m : k, tb ? k : n, n};
+    share_out(batch, shared, [=](int64_t i) { shared_gemm(p, a + i * m * k, b + i * k * n, c + i * m * n); });
 }
 
 /* Any other type: rows of c in turn, the inner loop along them. */
@@ -111,8 +152,7 @@ static void plain_dot(Step *, T *c, const T *a, const T *b, int64_t batch, int64
 {
     typedef typename Sum<T>::type S;
     const bool shared = (double)batch * (double)m * (double)n * (double)k > HOST_GRAIN;
-#pragma omp parallel for schedule(static) if (shared)
-    for (int64_t row = 0; row < batch * m; row++) {
+    share_out(batch * m, shared, [=](int64_t row) {
         const int64_t i = row / m, r = row % m;
         const T *ai = a + i * m * k, *bi = b + i * k * n;
         for (int64_t j = 0; j < n; j++) {
@@ -120,7 +160,7 @@ static void plain_dot(Step *, T *c, const T *a, const T *b, int64_t batch, int64
             for (int64_t p = 0; p < k; p++) sum = S(sum + S(ai[ta ? p * m + r : r * k + p]) * S(bi[tb ? j * k + p : p * n + j]));
             c[row * n + j] = T(sum);
         }
-    }
+    });
 }
 
 /* ---- 16-bit floats ---- */
@@ -151,8 +191,7 @@ static void short_tile(R *c, const T *a, const T *b, int64_t m, int64_t n, int64
             as_floats(y, b + column * k + p, k, columns, depth);
         else
             as_floats(y, b + p * n + column, n, depth, columns);
-        cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, rows, columns, depth, 1, x,
-                    ta ? rows : depth, y, tb ? depth : columns, p > 0, sum, columns);
+        gemm({ta, tb, p > 0, rows, columns, depth, ta ? rows : depth, tb ? depth : columns, columns}, x, y, sum);
     }
     for (int64_t i = 0; i < rows; i++) {
         R *to = c + (row + i) * n + column;
@@ -166,11 +205,10 @@ static void short_dot(R *c, const T *a, const T *b, int64_t batch, int64_t m, in
 {
     const int64_t down = (m + TILE_ROWS - 1) / TILE_ROWS, across = (n + TILE_COLUMNS - 1) / TILE_COLUMNS, each = down * across;
     const bool shared = batch * each > 1 && (double)batch * (double)m * (double)n * (double)k > HOST_GRAIN;
-#pragma omp parallel for schedule(static) if (shared)
-    for (int64_t task = 0; task < batch * each; task++) {
+    share_out(batch * each, shared, [=](int64_t task) {
         const int64_t i = task / each, row = task % each / across * TILE_ROWS, column = task % across * TILE_COLUMNS;
         short_tile(c + i * m * n, a + i * m * k, b + i * k * n, m, n, k, ta, tb, add, row, column);
-    }
+    });
 }
 
 static void dot_of(Step *s, float *c, const float *a, const float *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,

@@ -13,8 +13,8 @@ static Meeting meet_row(const Conv &s, int64_t row, int64_t tap)
 template <class T> static void depthwise(T *y, const T *x, const T *w, const Conv &s)
 {
     const int64_t outputs = s.o / s.groups, taps = volume(s.k), P = volume(s.y), plane = volume(s.x), lines = P / s.y[2];
-#pragma omp parallel for schedule(static) if ((double)s.n * (double)s.o * (double)taps * (double)P > HOST_GRAIN)
-    for (int64_t task = 0; task < s.n * s.o; task++) {
+    const bool shared = (double)s.n * (double)s.o * (double)taps * (double)P > HOST_GRAIN;
+    share_out(s.n * s.o, shared, [=, &s](int64_t task) {
         const int64_t o = task % s.o, n = task / s.o;
         const T *xc = x + (n * s.c + o / outputs) * plane, *wc = w + o * taps;
         for (int64_t row = 0; row < lines; row++) {
@@ -28,14 +28,14 @@ template <class T> static void depthwise(T *y, const T *x, const T *w, const Con
                 for (int64_t j = 0; j < g.length; j++) to[g.from + j] += weight * xc[g.x + j * stride];
             }
         }
-    }
+    });
 }
 
 template <class T> static void depthwise_grad_input(T *dx, const T *dy, const T *w, const Conv &s)
 {
     const int64_t outputs = s.o / s.groups, taps = volume(s.k), P = volume(s.y), plane = volume(s.x), lines = P / s.y[2];
-#pragma omp parallel for schedule(static) if ((double)s.n * (double)s.o * (double)taps * (double)P > HOST_GRAIN)
-    for (int64_t task = 0; task < s.n * s.c; task++) {
+    const bool shared = (double)s.n * (double)s.o * (double)taps * (double)P > HOST_GRAIN;
+    share_out(s.n * s.c, shared, [=, &s](int64_t task) {
         const int64_t c = task % s.c, n = task / s.c;
         T *to = dx + task * plane;
         memset(to, 0, (size_t)plane * sizeof(T));
@@ -50,14 +50,14 @@ template <class T> static void depthwise_grad_input(T *dx, const T *dy, const T 
                     for (int64_t j = 0; j < g.length; j++) to[g.x + j * stride] += weight * from[g.from + j];
                 }
             }
-    }
+    });
 }
 
 template <class T> static void depthwise_grad_weight(T *dw, const T *dy, const T *x, const Conv &s)
 {
     const int64_t outputs = s.o / s.groups, taps = volume(s.k), P = volume(s.y), plane = volume(s.x), lines = P / s.y[2];
-#pragma omp parallel for schedule(static) if ((double)s.n * (double)s.o * (double)taps * (double)P > HOST_GRAIN)
-    for (int64_t o = 0; o < s.o; o++)
+    const bool shared = (double)s.n * (double)s.o * (double)taps * (double)P > HOST_GRAIN;
+    share_out(s.o, shared, [=, &s](int64_t o) {
         for (int64_t t = 0; t < taps; t++) {
             T total = 0;
             for (int64_t n = 0; n < s.n; n++) {
@@ -74,5 +74,6 @@ template <class T> static void depthwise_grad_weight(T *dw, const T *dy, const T
             }
             dw[o * taps + t] = total;
         }
+    });
 }
 #endif

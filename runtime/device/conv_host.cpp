@@ -43,8 +43,7 @@ template <class T> static void conv_tiles(T *y, const T *x, const T *w, const Co
     const int64_t inputs = s.c / s.groups, outputs = s.o / s.groups, taps = volume(s.k), P = volume(s.y), plane = volume(s.x),
                   K = inputs * taps;
     const int64_t positions = s.n * P, tiles = (positions + W - 1) / W, channels = tile_channels(s);
-#pragma omp parallel for schedule(static) if (worth_sharing(s))
-    for (int64_t task = 0; task < s.groups * tiles; task++) {
+    share_out(s.groups * tiles, worth_sharing(s), [=, &s](int64_t task) {
         alignas(64) T columns[MOST_TAPS * W], results[MOST_OUTPUTS * W];
         Piece pieces[MOST_PIECES];
         const int64_t group = task / tiles, first = task % tiles * W, used = least(W, positions - first);
@@ -58,7 +57,7 @@ template <class T> static void conv_tiles(T *y, const T *x, const T *w, const Co
             }
             spread_planes(y + (group * outputs + o) * P, results, s.o * P, P, some, first, used, W);
         }
-    }
+    });
 }
 
 template <class T> static void grad_input_tiles(T *dx, const T *dy, const T *w, const Conv &s)
@@ -68,8 +67,7 @@ template <class T> static void grad_input_tiles(T *dx, const T *dy, const T *w, 
                   K = inputs * taps;
     const int64_t images = least(s.n, (W + P - 1) / P), parts = (s.n + images - 1) / images; /* enough images to fill a tile */
     const int64_t channels = tile_channels(s), blocks = (inputs + channels - 1) / channels;
-#pragma omp parallel for schedule(static) if (worth_sharing(s))
-    for (int64_t task = 0; task < s.groups * parts * blocks; task++) {
+    share_out(s.groups * parts * blocks, worth_sharing(s), [=, &s](int64_t task) {
         alignas(64) T columns[MOST_TAPS * W], gradients[MOST_OUTPUTS * W];
         Piece pieces[MOST_PIECES];
         const int64_t block = task % blocks, part = task / blocks % parts, group = task / blocks / parts;
@@ -87,7 +85,7 @@ template <class T> static void grad_input_tiles(T *dx, const T *dy, const T *w, 
             }
             spread(s, to, s.c * plane, c, count, columns, pieces, n, W);
         }
-    }
+    });
 }
 
 template <class T> static void grad_weight_tiles(T *dw, const T *dy, const T *x, const Conv &s)
@@ -100,13 +98,12 @@ template <class T> static void grad_weight_tiles(T *dw, const T *dy, const T *x,
     const int64_t pairs = (channels * taps + SUM_COLUMNS - 1) / SUM_COLUMNS * SUM_COLUMNS,
                   room = most(SUM_ROWS, MOST_SUMS / pairs / SUM_ROWS * SUM_ROWS);
     const int64_t wanted =
-        least((outputs + SUM_ROWS - 1) / SUM_ROWS, (2 * omp_get_max_threads() + s.groups * blocks - 1) / (s.groups * blocks));
+        least((outputs + SUM_ROWS - 1) / SUM_ROWS, (2 * threads_most() + s.groups * blocks - 1) / (s.groups * blocks));
     const int64_t height = least(least(room, MOST_BAND), ((outputs + wanted - 1) / wanted + SUM_ROWS - 1) / SUM_ROWS * SUM_ROWS);
     const int64_t bands = (outputs + height - 1) / height, positions = s.n * P;
     const int64_t width =
         pairs <= SUM_PAIRS ? (int64_t)SUM_WIDTH : most(1, SUM_WIDTH * SUM_PAIRS / pairs / Lanes<T>::N) * Lanes<T>::N;
-#pragma omp parallel for schedule(static) if (worth_sharing(s))
-    for (int64_t task = 0; task < s.groups * blocks * bands; task++) {
+    share_out(s.groups * blocks * bands, worth_sharing(s), [=, &s](int64_t task) {
         alignas(64) T columns[SUM_PAIRS * SUM_WIDTH], gradients[MOST_BAND * SUM_WIDTH];
         alignas(64) V sums[MOST_SUMS];
         Piece pieces[MOST_PIECES];
@@ -128,7 +125,7 @@ template <class T> static void grad_weight_tiles(T *dw, const T *dy, const T *x,
             for (int64_t p = 0; p < count * taps; p++) {
                 dw[(group * outputs + o + r) * K + c * taps + p] = sum_of_lanes<T>(sums[r * pairs + p]);
             }
-    }
+    });
 }
 
 /* Kernels too large for a tile are left to the plain way, as is work that is empty. */

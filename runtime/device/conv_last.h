@@ -382,7 +382,7 @@ template <class T> static bool suits_last(const Conv &s, int64_t lanes, int64_t 
 }
 static int64_t images_a_task(const Conv &s, int64_t panels)
 {
-    return most(1, s.n * s.groups * panels / (2 * omp_get_max_threads()));
+    return most(1, s.n * s.groups * panels / (2 * threads_most()));
 }
 
 /* Each of these is false where the sizes do not suit it. */
@@ -393,15 +393,13 @@ template <class T> static bool conv_last(T *y, const T *x, const T *w, const Con
     const Panels panels = panels_of<T>(outputs);
     const Chunking cut = cut_chunks(s, false, sizeof(T), inputs, images_a_task(s, panels.count));
     if (!cut.chunks) return false;
-#pragma omp parallel if (shared)
-    {
+    share_runs(s.groups * panels.count * cut.chunks, shared, [=, &s](int64_t first, int64_t last) {
         alignas(64) T turned[CHUNK_BYTES / sizeof(T)], weights[WEIGHT_BYTES / sizeof(T)], results[CHUNK_RESULTS * MOST_LANES];
         int32_t from[CHUNK_RESULTS], to[CHUNK_RESULTS];
         Run runs[MOST_RUNS];
         int64_t packed = -1;
         for (int32_t i = 0; i < CHUNK_RESULTS; i++) to[i] = i;
-#pragma omp for schedule(static)
-        for (int64_t task = 0; task < s.groups * panels.count * cut.chunks; task++) {
+        for (int64_t task = first; task < last; task++) {
             const int64_t panel = task / cut.chunks, group = panel / panels.count, o = panel % panels.count * panels.width,
                           count = least(panels.width, outputs - o);
             if (packed != panel)
@@ -416,7 +414,7 @@ template <class T> static bool conv_last(T *y, const T *x, const T *w, const Con
                 multiply_tiles<2>(results, to, turned, from, positions, runs, n, weights);
             turn_results(y + (group * outputs + o) * P, chunk, results, panels.width, count, s.y, s.o * P);
         }
-    }
+    });
     return true;
 }
 
@@ -427,14 +425,12 @@ template <class T> static bool conv_last_grad_input(T *dx, const T *dy, const T 
     const Panels panels = panels_of<T>(inputs);
     const Chunking cut = cut_chunks(s, true, sizeof(T), outputs, images_a_task(s, panels.count));
     if (!cut.chunks) return false;
-#pragma omp parallel if (shared)
-    {
+    share_runs(s.groups * panels.count * cut.chunks, shared, [=, &s](int64_t first, int64_t last) {
         alignas(64) T turned[CHUNK_BYTES / sizeof(T)], weights[WEIGHT_BYTES / sizeof(T)], results[CHUNK_RESULTS * MOST_LANES];
         int32_t from[CHUNK_RESULTS], to[CHUNK_RESULTS];
         Run runs[MOST_RUNS];
         int64_t packed = -1;
-#pragma omp for schedule(static)
-        for (int64_t task = 0; task < s.groups * panels.count * cut.chunks; task++) {
+        for (int64_t task = first; task < last; task++) {
             const int64_t panel = task / cut.chunks, group = panel / panels.count, c = panel % panels.count * panels.width,
                           count = least(panels.width, inputs - c);
             if (packed != panel)
@@ -452,7 +448,7 @@ template <class T> static bool conv_last_grad_input(T *dx, const T *dy, const T 
             }
             turn_results(dx + (group * inputs + c) * plane, chunk, results, panels.width, count, s.x, s.c * plane);
         }
-    }
+    });
     return true;
 }
 
@@ -488,19 +484,18 @@ template <class T> static bool conv_last_grad_weight(T *dw, const T *dy, const T
     const int64_t room = PARTIAL_BYTES / (int64_t)sizeof(T) / (products * size);
     const int64_t parts = most(1, least(least(WANTED_TASKS / products, room), cut.chunks));
     alignas(64) T partial[PARTIAL_BYTES / sizeof(T)];
-#pragma omp parallel if (shared)
-    {
+    T *const partials = partial;
+    share_runs(products * parts, shared, [=, &s](int64_t first, int64_t last) {
         alignas(64) T turned[CHUNK_BYTES / sizeof(T)], own[WEIGHT_BYTES / sizeof(T)], gradients[CHUNK_RESULTS * MOST_LANES];
         int32_t from[CHUNK_RESULTS];
         Run runs[MOST_RUNS];
         Chunk turn;
-#pragma omp for schedule(static)
-        for (int64_t task = 0; task < products * parts; task++) {
+        for (int64_t task = first; task < last; task++) {
             const int64_t part = task % parts, product = task / parts, block = product % blocks,
                           group = product / blocks / panels.count, o = product / blocks % panels.count * panels.width,
                           count = least(panels.width, outputs - o);
             const int64_t c = inputs * block / blocks, some = inputs * (block + 1) / blocks - c;
-            T *sums = parts > 1 ? partial + task * size : own;
+            T *sums = parts > 1 ? partials + task * size : own;
             memset(sums, 0, (size_t)(some * taps * panels.width) * sizeof(T));
             if (count < panels.width) memset(gradients, 0, sizeof gradients);
             for (int64_t i = cut.chunks * part / parts; i < cut.chunks * (part + 1) / parts; i++) {
@@ -518,18 +513,17 @@ template <class T> static bool conv_last_grad_weight(T *dw, const T *dy, const T
             if (parts == 1)
                 unpack_weights(dw + ((group * outputs + o) * inputs + c) * taps, sums, count, inputs, some, taps, panels.width);
         }
-        if (parts > 1)
-#pragma omp for schedule(static)
-            for (int64_t product = 0; product < products; product++) {
-                const int64_t block = product % blocks, group = product / blocks / panels.count,
-                              o = product / blocks % panels.count * panels.width, count = least(panels.width, outputs - o);
-                const int64_t c = inputs * block / blocks, some = inputs * (block + 1) / blocks - c;
-                T *sums = partial + product * parts * size;
-                for (int64_t part = 1; part < parts; part++)
-                    for (int64_t i = 0; i < some * taps * panels.width; i++) sums[i] += sums[part * size + i];
-                unpack_weights(dw + ((group * outputs + o) * inputs + c) * taps, sums, count, inputs, some, taps, panels.width);
-            }
-    }
+    });
+    if (parts == 1) return true;
+    share_out(products, shared, [=](int64_t product) {
+        const int64_t block = product % blocks, group = product / blocks / panels.count,
+                      o = product / blocks % panels.count * panels.width, count = least(panels.width, outputs - o);
+        const int64_t c = inputs * block / blocks, some = inputs * (block + 1) / blocks - c;
+        T *sums = partials + product * parts * size;
+        for (int64_t part = 1; part < parts; part++)
+            for (int64_t i = 0; i < some * taps * panels.width; i++) sums[i] += sums[part * size + i];
+        unpack_weights(dw + ((group * outputs + o) * inputs + c) * taps, sums, count, inputs, some, taps, panels.width);
+    });
     return true;
 }
 #endif

@@ -10,8 +10,10 @@ enum { SHORT_ELEMENTS = 1 << 22 }; /* of x and y together that are floats at onc
 template <class R, class T> static void convert(R *to, const T *from, int64_t n)
 {
     enum { PIECE = 4096 };
-#pragma omp parallel for schedule(static) if (n > HOST_GRAIN)
-    for (int64_t i = 0; i < n; i += PIECE) convert_row(to + i, from + i, n - i < PIECE ? n - i : (int64_t)PIECE);
+    share_out((n + PIECE - 1) / PIECE, n > HOST_GRAIN, [=](int64_t piece) {
+        const int64_t i = piece * PIECE;
+        convert_row(to + i, from + i, n - i < PIECE ? n - i : (int64_t)PIECE);
+    });
 }
 
 /* Room for the floats of some images of x and y, and of w. */

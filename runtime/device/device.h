@@ -1,8 +1,8 @@
 /* One generated source, two devices.
  *
  * Built by nvcc a model.cu is CUDA.  Built by a C++17 compiler (with -x c++ -fopenmp) the same text runs on the processor: a grid
- * is a loop over blocks that OpenMP shares out, a block is one thread, and what the compiler vectorises is the loop inside the
- * kernel. So a kernel is written to be right for any gridDim and blockDim, and uses only these forms:
+ * is a loop over blocks that its threads share out (threads.h), a block is one thread, and what the compiler vectorises is the loop
+ * inside the kernel. So a kernel is written to be right for any gridDim and blockDim, and uses only these forms:
  *
  *     FOR_EACH(i, n) { y[i] = ... }                                     flat: each element alone; reads and writes at its own i only
  *     FOR_ROWS(row, rows) { ... }                                       rows shared out among blocks; inside it:

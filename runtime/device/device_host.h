@@ -1,8 +1,8 @@
 /* device.h for a C++ compiler: the processor plays the device.  A block is one thread; a kernel's inner loop is what vectorises. */
 #ifndef DEVICE_HOST_H
 #define DEVICE_HOST_H
-#include <omp.h>
 #include "half.h"
+#include "threads.h"
 
 #define __global__ static
 #define __device__
@@ -60,13 +60,13 @@ enum { STRIP = 1024, STRIP_OWN = STRIP };
 #define FOR_STRIP(c, width) PRAGMA(omp simd) for (int64_t c = 0; c < (width); c++)
 #define OWN(c) (c)
 
-enum { HOST_GRAIN = 16384 }; /* elements that are worth a thread: below, starting an OpenMP region costs more than it gives */
+enum { HOST_GRAIN = 4096 }; /* elements that are worth a thread: below, sharing it out costs more than it gives */
 
 static inline int64_t host_blocks(Work work)
 {
     const int64_t each = work.each ? work.each : 1;
     if (work.n <= HOST_GRAIN / each) return 1;
-    const int64_t threads = omp_get_max_threads(), most = work.n < threads ? work.n : threads;
+    const int64_t threads = threads_most(), most = work.n < threads ? work.n : threads;
     const double grains = (double)work.n * (double)each / HOST_GRAIN;
     return grains < 2 ? 1 : grains < (double)most ? (int64_t)grains : most;
 }
@@ -81,8 +81,7 @@ template <class... P> struct HostLaunch {
         if (!launch_wanted(s, work, name)) return;
         const int64_t blocks = host_blocks(work);
         if (blocks == 1) return run_block(0, 1, a...);
-#pragma omp parallel for schedule(static)
-        for (int64_t b = 0; b < blocks; b++) run_block(b, blocks, a...);
+        share_out(blocks, true, [=](int64_t b) { run_block(b, blocks, a...); });
     }
     template <class... A> void run_block(int64_t b, int64_t blocks, A... a) const
     {

@@ -51,14 +51,13 @@ template <class T> static bool deep_dot(T *c, const T *a, const T *b, int64_t m,
 {
     constexpr int64_t WIDTH = 2 * Lanes<T>::N;
     if (k < DEEP_LEAST || k < m || k < n || m < 8 || n < WIDTH / 2 || m * n > DEEP_SUMS) return false;
-    const int64_t threads = omp_get_max_threads(), groups = (m + DEEP_ROWS - 1) / DEEP_ROWS, blocks = (n + WIDTH - 1) / WIDTH;
+    const int64_t threads = threads_most(), groups = (m + DEEP_ROWS - 1) / DEEP_ROWS, blocks = (n + WIDTH - 1) / WIDTH;
     const int64_t wanted = (threads + groups - 1) / groups, splits = wanted < blocks ? wanted : blocks;
-#pragma omp parallel for schedule(static)
-    for (int64_t part = 0; part < groups * splits; part++) {
+    share_out(groups * splits, true, [=](int64_t part) {
         const int64_t group = part / splits, split = part % splits, row = group * m / groups, rows = (group + 1) * m / groups - row;
         const int64_t first = split * blocks / splits * WIDTH, end = (split + 1) * blocks / splits * WIDTH;
         deep_part(c + row * n, a + row, b, m, n, k, rows, first, end < n ? end : n, add);
-    }
+    });
     return true;
 }
 #endif

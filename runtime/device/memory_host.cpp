@@ -1,9 +1,9 @@
 /* The device's memory when the processor stands in for it: plain memory, counted and limited as a GPU's would be.
- * Needs: OpenMP for the number of threads.  Breaks: nothing. */
+ * Needs and breaks nothing. */
 #include "memory.h"
 #include "available.h"
 #include "faults.h"
-#include <omp.h>
+#include "threads.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ int device_open(Device **device, int64_t limit)
     d->limit = limit;
     d->faults = faults_ordered();
     d->poison = getenv("DISC_POISON") != NULL;
-    int threads = omp_get_max_threads();
+    int threads = threads_most();
     snprintf(d->name, sizeof d->name, "processor, %d thread%s", threads, threads == 1 ? "" : "s");
     return DEVICE_OK;
 }

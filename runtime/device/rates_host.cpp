@@ -1,25 +1,37 @@
 /* rates.h on the processor: all cores multiply what lies in registers, and copy what does not fit into caches. */
 #include "rates.h"
-#include <omp.h>
+#include "threads.h"
 #include <string.h>
+#include <time.h>
 
 enum { LANES = 64, ROUNDS = 1 << 20, COPIES = 4 };
 
+static double now(void)
+{
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Multiplies and adds in registers; what comes out, so that it is not left out. */
+static float multiply_and_add(void)
+{
+    float sum[LANES], kept = 0;
+    for (int i = 0; i < LANES; i++) sum[i] = (float)i * 1e-3f;
+    for (int r = 0; r < ROUNDS; r++)
+        for (int i = 0; i < LANES; i++) sum[i] = sum[i] * 0.999f + 0.001f;
+    for (int i = 0; i < LANES; i++) kept += sum[i];
+    return kept;
+}
+
 static double multiply(void)
 {
-    double begin = omp_get_wtime(), done = 0;
-    float kept = 0;
-#pragma omp parallel reduction(+ : done, kept)
-    {
-        float sum[LANES];
-        for (int i = 0; i < LANES; i++) sum[i] = (float)i * 1e-3f;
-        for (int r = 0; r < ROUNDS; r++)
-            for (int i = 0; i < LANES; i++) sum[i] = sum[i] * 0.999f + 0.001f;
-        for (int i = 0; i < LANES; i++) kept += sum[i];
-        done += 2.0 * LANES * ROUNDS;
-    }
-    double seconds = omp_get_wtime() - begin;
-    return kept == kept && seconds > 0 ? done / seconds : 0;
+    const int threads = threads_most();
+    volatile float kept;
+    const double begin = now();
+    share_out(threads, true, [&kept](int64_t) { kept = multiply_and_add(); });
+    const double seconds = now() - begin;
+    return seconds > 0 ? 2.0 * LANES * ROUNDS * threads / seconds : 0;
 }
 
 static int copy(Device *device, double *rate)
@@ -33,15 +45,13 @@ static int copy(Device *device, double *rate)
     }
     memset(a, 1, bytes);
     memset(b, 2, bytes);
-    double begin = omp_get_wtime();
-    const int threads = omp_get_max_threads();
+    const int64_t threads = threads_most(), each = (int64_t)bytes / threads;
+    const double begin = now();
     for (int i = 0; i < COPIES; i++)
-#pragma omp parallel for schedule(static)
-        for (int t = 0; t < threads; t++) {
-            size_t from = bytes / (size_t)threads * (size_t)t, to = t + 1 == threads ? bytes : from + bytes / (size_t)threads;
-            memcpy((char *)a + from, (char *)b + from, to - from);
-        }
-    double seconds = omp_get_wtime() - begin;
+        share_out(threads, true, [=](int64_t t) {
+            memcpy((char *)a + t * each, (char *)b + t * each, (size_t)(t + 1 == threads ? (int64_t)bytes - t * each : each));
+        });
+    const double seconds = now() - begin;
     *rate = seconds > 0 ? (double)bytes * COPIES / seconds : 0;
     device_release(device, a);
     device_release(device, b);

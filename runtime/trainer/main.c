@@ -31,15 +31,6 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* OpenMP's threads wait for each other by spinning, for milliseconds: where another program wants the cores too, steps become ten
- * times slower.  libgomp reads how long to spin before main runs, so the program starts itself once more with a short spin, unless
- * the user has said how to wait. */
-static void spin_briefly(char **argv)
-{
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
-    if (!setenv("GOMP_SPINCOUNT", "1000", 1)) execv("/proc/self/exe", argv); /* where that fails, it runs as it is */
-}
-
 static int dispatch(const Model *m, const Options *o, int program, const char *folder, Fault *fault)
 {
     if (program == FOR_RUNNER) return run_program_once(m, o, folder, fault);
@@ -55,7 +46,6 @@ static int program_main(const Model *m, int program, int argc, char **argv)
     Options options;
     Fault *fault = calloc(1, sizeof *fault);
     if (!fault) return STATUS_FAULT;
-    spin_briefly(argv);
     signal(SIGPIPE, SIG_IGN); /* a write that fails is reported, and does not end a run without its checkpoint */
     signal(SIGXFSZ, SIG_IGN);
     find_folder(argc > 0 ? argv[0] : NULL, folder, sizeof folder);

@@ -22,7 +22,7 @@ if [ "$device" = cuda ]; then
     "$nvcc" -std=c++17 -O3 -arch=sm_$arch -Iruntime -Itest/kernels -diag-suppress 177,550 -o "$work/cases" "$work/cases.cu" runtime/device/{blas,conv}_cuda.cu -lcublas
 else
     include=/usr/include/$(cc -print-multiarch)/openblas-openmp
-    g++ -std=c++17 -O2 -march=native -fopenmp -Iruntime -Itest/kernels -I"$include" -o "$work/cases" -x c++ "$work/cases.cu" runtime/device/{blas,conv}_host.cpp \
+    g++ -std=c++17 -O2 -march=native -fopenmp -Iruntime -Itest/kernels -I"$include" -o "$work/cases" -x c++ "$work/cases.cu" runtime/device/{blas,conv,threads}_host.cpp \
         -x none -L"$blas" -Wl,-rpath,"$blas" -lopenblas -lmvec -lm
 fi >"$work/cases.make" 2>&1 || { cat "$work/cases.make"; row kernels FAILED "they do not compile"; }
 if "$work/cases" "$work/cases.bin" >"$work/cases.said" 2>&1; then result=ok; else result=FAILED; fi

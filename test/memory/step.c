@@ -18,12 +18,12 @@ extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_real
 static atomic_long allocations;
 static atomic_bool watching;
 
-/* OpenMP's records of its teams and OpenBLAS's tables of its jobs are theirs: small, and freed at once. */
+/* OpenBLAS's tables of its jobs are its own: small, and freed at once. */
 static void count_from(void *caller)
 {
     Dl_info from;
     if (!watching) return;
-    if (dladdr(caller, &from) && from.dli_fname && (strstr(from.dli_fname, "libgomp") || strstr(from.dli_fname, "openblas")))
+    if (dladdr(caller, &from) && from.dli_fname && strstr(from.dli_fname, "openblas"))
         return;
     allocations++;
 }

@@ -8,7 +8,7 @@ blas=$(ls -d /usr/lib/"$(cc -print-multiarch)"/openblas-openmp /usr/lib/openblas
 warn="-Wall -Wextra -Wno-unknown-pragmas -Werror"
 sim="g++ -std=c++17 -O1 -g -fno-exceptions -fsanitize=thread -DDEVICE_SIM -D__CUDACC__ -Iruntime/sim -Iruntime -Itest/kernels $warn -x c++ -c"
 $sim -o "$work/cases.o" "$work/cases.cu" && $sim -o "$work/conv_cuda.o" runtime/device/conv_cuda.cu || exit 1
-for source in sim/sim sim/shadow device/blas_host; do
+for source in sim/sim sim/shadow device/blas_host device/threads_host; do
     g++ -std=c++17 -O2 -fopenmp $warn -Iruntime -I/usr/include/"$(cc -print-multiarch)"/openblas-openmp -c -o "$work/$(basename $source).o" runtime/$source.cpp || exit 1
 done
 g++ -fopenmp -o "$work/cases" "$work"/*.o -L"$blas" -Wl,-rpath,"$blas" -lopenblas -lm || exit 1
