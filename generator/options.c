@@ -110,7 +110,7 @@ static int batch_norm_of(const char *text)
 static void check_dump(Arena *arena, const char *pass)
 {
     static const char *const passes[] = {"import", "loss",     "recognise",  "short",      "gradient", "optimizer", "decompose",
-                                         "fold",   "simplify", "accumulate", "row_blocks", "stash",    "fuse"};
+                                         "fold",   "simplify", "algebra", "accumulate", "row_blocks", "stash",    "fuse"};
     Buf list = {.arena = arena};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         if (!strcmp(passes[i], pass)) return;

@@ -184,7 +184,7 @@ static int class_in_rows(Fuse *f, Draft *d, const Reading *r, Op *op)
         if (d->row) return d->whole;
         return d->kind == GROUP_LOOP && (!r->outside || same_shape(f->g, op->out[0], d->ops.at[0]->out[0])) ? d->whole : -1;
     }
-    if (!reduces && !comes_from_rows(f, op->out[0], STEPS_BETWEEN_MAX)) return -1;
+    if (!reduces && r->outside && !comes_from_rows(f, op->out[0], STEPS_BETWEEN_MAX)) return -1;
     if (r->index_class == PER_ROW_NEW)
         set_rows(d, r->row, r->kept, d->whole, f->classes++);
     else if (r->index_class != d->per_row)

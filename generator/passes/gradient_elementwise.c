@@ -78,7 +78,16 @@ static Value *except(Backward *b, Value *condition, Value *v)
     }
 UNARY(neg, neg(b, g))
 UNARY(abs, mul(b, g, of(b, OP_sign, x)))
-UNARY(reciprocal, neg(b, mul(b, g, square(b, y))))
+
+/* Of 1 / sqrt x the slope is -y^3 / 2: the root itself is not wanted any more. */
+void gradient_reciprocal(Backward *b, Op *op)
+{
+    Value *x = op->in[0], *y = op->out[0], *g = backward_of(b, y);
+    if (x->def && x->def->kind == OP_sqrt)
+        backward_add(b, x->def->in[0], mul(b, g, times(b, mul(b, y, square(b, y)), -0.5)));
+    else
+        backward_add(b, x, neg(b, mul(b, g, square(b, y))));
+}
 /* At 0, where the slope is infinite, 0: a norm sqrt(sum x*x) of zeros then has the gradient 0 that PyTorch gives norms, not 0 *
  * inf. */
 UNARY(sqrt, except(b, is(b, y, 0), div(b, g, times(b, y, 2))))
@@ -131,7 +140,7 @@ void gradient_mul(Backward *b, Op *op)
 {
     Value *p = op->in[0], *q = op->in[1], *g = backward_of(b, op->out[0]);
     if (p == q) { /* a square, as norms have it */
-        backward_add(b, p, mul(b, g, times(b, p, 2)));
+        backward_add(b, p, mul(b, times(b, g, 2), p));
         return;
     }
     if (backward_wants(b, p)) backward_add(b, p, mul(b, g, q));

@@ -84,6 +84,12 @@ void pass_decompose(Graph *g);
 /* Attention into primitives too: for an unfused program. */
 void pass_decompose_attention(Graph *g);
 
+/* algebra   What the rules of gradients leave is written as a person would: a sum of complementary choices is one choice, a sum of what zeros surround a
+ *           concat, a sum of what is centered 0.  Needs: simplified primitives.  Breaks: equal operations may stand twice until simplify.
+ * conditions  What a condition chooses is computed as if the condition held.  Needs: primitives, after gradient. */
+void pass_algebra(Graph *g);
+void pass_conditions(Graph *g);
+
 /* lay out   Results of attention lie as their transposes want them.  Needs: simplified graph, which must not be simplified again. */
 void pass_lay_out(Graph *g);
 

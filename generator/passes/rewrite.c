@@ -25,6 +25,7 @@ int rewrite(Graph *g, RewriteRule *rule, void *context, bool bodies)
         Op *op = before.at[o];
         for (int k = 0; bodies && k < 2 && op->body[k]; k++) replaced += rewrite(op->body[k], rule, context, true);
         Value **by = op->n_out > FEW_RESULTS ? NEW_ARRAY(g->arena, Value *, op->n_out) : few;
+        few[0] = NULL; /* of an effect, too, which has no result */
         for (int i = 0; i < op->n_out; i++) by[i] = NULL;
         g->source = op->source;
         g->role = op->role;

@@ -193,14 +193,21 @@ static void join_sums(RowSet *set)
     }
 }
 
-/* Wide, or made of what is. */
+/* One number a row, made of such numbers: it comes inside where nobody outside reads it, so that it never lies in memory. */
+static bool is_number_of_row(const RowSet *set, const Value *v, int kept)
+{
+    if (!v->def || elements_of_row(set, v, kept) != 1) return false;
+    return op_info(v->def->kind)->class == ELEMENTWISE || v->def->kind == OP_broadcast || v->def->kind == OP_reshape;
+}
+
+/* Wide, or made of what is, or no more than a few instructions. */
 static bool is_worth_bringing(const RowSet *set, const Value *v, int kept)
 {
-    if (is_wide(set, v, kept)) return true;
+    if (is_wide(set, v, kept) || is_number_of_row(set, v, kept)) return true;
     return v->def && op_info(v->def->kind)->class == REDUCE && is_wide(set, v->def->in[0], kept);
 }
 
-/* A wide operand that others make comes inside where it is made row by row too, and is cheap or read by nobody else.  From the last
+/* A wide operand that others make, or a number of each row, comes inside where it is made row by row too, and is cheap or read by nobody else.  From the last
  * to the first, so that all readers of a value have been seen. */
 static bool bring_inside(RowSet *set)
 {
@@ -215,6 +222,8 @@ static bool bring_inside(RowSet *set)
             if (!kept || !row_roles(set, op, kept, roles)) continue;
             twice[op->id] = read_outside(set, twice, op->out[0]);
             if (twice[op->id] && !is_cheap(op) && !(set->lean && op->kind == OP_dot)) continue;
+            const bool computes = op_info(op->kind)->class == ELEMENTWISE;
+            if (twice[op->id] && computes && is_number_of_row(set, op->out[0], kept)) continue;
             set->again += twice[op->id] && op->kind == OP_dot;
             set->members[op->id] = ROW_AGAIN;
             set->kept[op->out[0]->id] = kept;

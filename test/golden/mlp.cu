@@ -38,7 +38,7 @@ __global__ void row_sub_mul_reduce_sum(float *y0, float *__restrict__ y1, const 
 /* mul_each: f32[batch, 4] = mul  "loss" */
 __global__ void mul_each(float *y, const float *a, int64_t n0)
 {
-    FOR_EACH (i, n0) y[i] = a[i] * 2.f;
+    FOR_EACH (i, n0) y[i] = 2.f * a[i];
 }
 
 /* update: f32[32, 4], f32[32, 4], f32[32, 4] = mul, mul, sub, mul, mul, add, mul, mul, mul, add, sqrt, sqrt, div, add, div, div, mul, sub  "down.weight" */
