@@ -10,6 +10,7 @@ typedef struct {
     const Layout *l;
     Program *const *programs;
     int n;
+    const Guards *guards;
     Buf out;
 } Tables;
 
@@ -556,6 +557,8 @@ static void program_table(Tables *t, const Program *p)
         "    .n_inputs = INPUTS,\n    .input_buffer = %s_input_buffer,\n    .n_outputs = %d,\n    .outputs = %s_outputs,\n"
         "    .output_buffer = %s_output_buffer,\n    .n_launches = %d,\n    .traffic = %s_traffic,\n",
         n, n, upper(l->arena, n), n, n, n, p->outputs.n, n, n, p->positions, n);
+    for (int i = 0; i < t->guards->list.n; i++)
+        if (t->guards->list.at[i].narrow == p) buf_printf(&t->out, "    .narrow = %s_holds,\n", t->guards->list.at[i].name);
     if (strcmp(n, "unfused") != 0) buf_printf(&t->out, "    .run = %s_step,\n", n); /* the other is loaded when it is needed */
     if (!strcmp(n, "train") && t->project->lean) buf_put(&t->out, "    .lean = &train_lean,\n");
     if (!strcmp(n, "train_lean")) buf_printf(&t->out, "    .n_again = %d,\n", t->project->lean_again);
@@ -603,6 +606,7 @@ const char *controller_c(const Project *project, const Layout *l, Program *const
     Tables t = {.project = project, .l = l, .programs = programs, .n = n, .out = {.arena = l->arena}};
     Bindings bindings = bindings_make(l);
     Guards guards = guards_make(project, l, &bindings, programs, n);
+    t.guards = &guards;
     buf_printf(&t.out,
                "/* %s -> controller.c: what the steps assume, what their buffers need.\n * Tables alone; the runtime's planner and "
                "guards read them. */\n",

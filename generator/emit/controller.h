@@ -12,6 +12,7 @@ typedef struct GuardRow {
     Expr *late; /* AT_LATE_DIM: what is at least 0, or equals it */
     bool equal;
     const char *counted; /* the node whose results are counted, and must be `late` */
+    const Program *narrow; /* the program whose kernels may then take 32-bit indices */
 } GuardRow;
 typedef struct Guards {
     VEC(GuardRow) list;

@@ -287,6 +287,34 @@ static bool is_zero(Code c)
     return strcmp(c.text, "0.f") == 0 || strcmp(c.text, "0.0") == 0;
 }
 
+/* Whether the text of such an element is of the type of indices: a loop variable, a size, a choice of those. */
+static bool made_of_indices(const Kernel *k, const Value *v)
+{
+    if (!v->def || in_values(v, (const Value *const *)k->group->in.at, k->group->in.n)) return false;
+    if (v->def->kind == OP_select) return made_of_indices(k, v->def->in[1]) && made_of_indices(k, v->def->in[2]);
+    if (op_info(v->def->kind)->class == INDEX) return made_of_indices(k, v->def->in[0]);
+    return v->def->kind == OP_iota || v->def->kind == OP_dims;
+}
+static bool is_index(const Kernel *k, const Value *v, const Code *c)
+{
+    const bool variable = is_name(c->text) && *c->text == 'v'; /* has the type of its value */
+    return strcmp(k->index_type, "Index") == 0 && v->dtype == DTYPE_i64 && !variable && made_of_indices(k, v);
+}
+
+/* Sums and products of int64 elements that are indices are made of 64 bits in the form with 32-bit indices, too. */
+static void widen(Kernel *k, const Op *op, const char *text, Code *in)
+{
+    if (op->out[0]->dtype != DTYPE_i64 || strchr(text, '(') || strchr(text, '?')) return;
+    int first = -1;
+    for (int i = 0; i < op->n_in; i++) {
+        if (is_index(k, op->in[i], &in[i]))
+            first = first < 0 ? i : first;
+        else if (!op->in[i]->def || op->in[i]->def->kind != OP_constant)
+            return;
+    }
+    if (first >= 0) in[first] = (Code){text_of(k, "(int64_t)%s", wrapped(k, in[first], BINDS_UNARY)), BINDS_UNARY, in[first].level};
+}
+
 static Code elementwise(Kernel *k, Value *v, const Index *index)
 {
     const Op *op = v->def;
@@ -305,6 +333,7 @@ static Code elementwise(Kernel *k, Value *v, const Index *index)
     if (strcmp(text, "a") == 0) return in[0];
     if (op->kind == OP_add && is_zero(in[1])) return in[0]; /* what a pad leaves empty; -0 + 0 alone would differ */
     if (op->kind == OP_add && is_zero(in[0])) return in[1];
+    widen(k, op, text, in);
     if (strcmp(text, "a * a") == 0) in[0] = named(k, in[0], compute_type(v->dtype), "v");
     return substitute(k, v, text, in, op->n_in);
 }
@@ -516,6 +545,7 @@ static Code gather(Kernel *k, Value *v, const Index *index)
         var->name = c.text;
         var->standing = true;
         var->at_level = c.level;
+        var->bound = a->shape[axis];
         at.at[axis] = affine_var(k, var);
     }
     return element(k, a, &at);

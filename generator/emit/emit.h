@@ -91,6 +91,7 @@ typedef struct {
     const char *type; /* of ARG_SCRATCH: C type of the elements, "float" */
 } Arg;
 /* One line of the step:
+ *     (LAUNCH_PLAIN where the kernel does not exist twice, for 32-bit and for 64-bit indices)
  *     each NULL:  LAUNCH(s, kernel, elements(blocks), threads)(args);       blocks counts elements: a thread each on CUDA, a chunk a block on the host
  *     else:       LAUNCH(s, kernel, rows(blocks, each), threads)(args);     blocks counts rows (planes, columns…), each one's cost in elements
  *     library:    kernel(s, args);                                          a function of device/blas.h: dot, …
@@ -100,6 +101,8 @@ typedef struct Launch {
     bool library;
     Expr *blocks, *each;
     int threads;                   /* block size on CUDA */
+    bool indexed;                  /* the kernel is a template over Index, the type of its indices */
+    VEC(Expr *) reach;             /* of one that is: no index is greater than the greatest of these */
     VEC(Arg) args;                 /* results first, then operands, then sizes */
     const char *comment;           /* "y f32[batch, 64] = dot x, w   \"/mlp/down/MatMul\"" */
     Expr *moved, *flops;           /* bytes read and written, operations */

@@ -1,5 +1,6 @@
 /* What the generated program assumes of a batch, one row an assumption; and how the dims are read off a batch's shapes. */
 #include "emit/controller.h"
+#include "emit/forms.h"
 #include "support/diag.h"
 #include <string.h>
 
@@ -106,7 +107,7 @@ static void watch_shape(Watch *w, int i)
     const char *c = l->inputs.at[i].c, *in = arena_text(arena, "a->input[INPUT_%s]", upper(arena, c));
     add(w, arena_text(arena, "%s_rank", c),
         (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE", arena_text(arena, "%s.rank == %d", in, v->rank),
-                   arena_text(arena, "%s.rank == %d", v->name, v->rank), v->name, "every kernel that reads it", NULL, false, NULL});
+                   arena_text(arena, "%s.rank == %d", v->name, v->rank), v->name, "every kernel that reads it", NULL, false, NULL, NULL});
     for (int k = 0; k < v->rank; k++) {
         bool read_here = false;
         for (int b = 0; b < w->bindings->list.n; b++)
@@ -116,7 +117,7 @@ static void watch_shape(Watch *w, int i)
             (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE",
                        arena_text(arena, "%s.dims[%d] == %s", in, k, expr_c(l, v->shape[k], "d->")),
                        arena_text(arena, "%s.shape[%d] == %s", v->name, k, expr_text(arena, v->shape[k])), v->name,
-                       "shapes that the model makes of it", NULL, false, NULL});
+                       "shapes that the model makes of it", NULL, false, NULL, NULL});
     }
 }
 
@@ -138,17 +139,17 @@ static void watch_range(Watch *w, int d)
     if (f.low > 0 || f.high < EXPR_UNBOUNDED)
         add(w, arena_text(arena, "%s_possible", c),
             (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE", range_c(arena, member, f.low, f.high), range_c(arena, name, f.low, f.high),
-                       "what the model itself allows", "sizes of its tables and windows", NULL, false, NULL});
+                       "what the model itself allows", "sizes of its tables and windows", NULL, false, NULL, NULL});
     if (f.declared)
         add(w, arena_text(arena, "%s_range", c),
             (GuardRow){NULL, "ON_ARRIVAL", "PLAN_AGAIN", range_c(arena, member, f.expected_low, f.expected_high),
                        range_c(arena, name, f.expected_low, f.expected_high), arena_text(arena, "--dim %s", name),
-                       "plans made beforehand", NULL, false, NULL});
+                       "plans made beforehand", NULL, false, NULL, NULL});
     if (f.divisor > 1)
         add(w, arena_text(arena, "%s_divisible", c),
             (GuardRow){NULL, "ON_ARRIVAL", "SET_ASIDE", arena_text(arena, "%s %% %lld == 0", member, (long long)f.divisor),
                        arena_text(arena, "%s %% %lld == 0", name, (long long)f.divisor), "what the model itself allows",
-                       "shapes that the model makes of it", NULL, false, NULL});
+                       "shapes that the model makes of it", NULL, false, NULL, NULL});
 }
 
 static void watch_not_negative(Watch *w, Expr *e, const char *name, const Op *op, const char *relies)
@@ -162,7 +163,7 @@ static void watch_not_negative(Watch *w, Expr *e, const char *name, const Op *op
     add(w, name,
         (GuardRow){NULL, expr_has_late(e) ? "AT_LATE_DIM" : "ON_ARRIVAL", "SET_ASIDE",
                    arena_text(arena, "%s >= 0", expr_c(l, e, "d->")), arena_text(arena, "%s >= 0", text), op->source, relies,
-                   expr_has_late(e) ? e : NULL, false, NULL});
+                   expr_has_late(e) ? e : NULL, false, NULL, NULL});
 }
 
 /* Where a slice may end beyond its operand. */
@@ -210,7 +211,7 @@ static void watch_equal(Watch *w)
         add(w, "sizes_equal",
             (GuardRow){NULL, expr_has_late(zero) ? "AT_LATE_DIM" : "ON_ARRIVAL", "SET_ASIDE",
                        arena_text(arena, "%s == 0", expr_c(l, zero, "d->")), arena_text(arena, "%s == 0", text), "the model",
-                       "operations whose operands have one size", expr_has_late(zero) ? zero : NULL, true, NULL});
+                       "operations whose operands have one size", expr_has_late(zero) ? zero : NULL, true, NULL, NULL});
     }
 }
 
@@ -271,7 +272,7 @@ static void watch_index(Watch *w, const Op *op)
                             : arena_text(arena, "%s.lowest >= 0 && %s.highest < %s", in, in, n),
                    from_end ? arena_text(arena, "-%s <= %s < %s", grouped(arena, text), v->name, text)
                             : arena_text(arena, "0 <= %s < %s", v->name, text),
-                   op->source, "rows of the table that it picks", NULL, false, NULL});
+                   op->source, "rows of the table that it picks", NULL, false, NULL, NULL});
 }
 
 /* What an operation finds may have to be as many as something else has: then no late dim stands for it. */
@@ -286,7 +287,7 @@ static void watch_count(Watch *w, const Op *op)
     add(w, "found_as_many",
         (GuardRow){NULL, "AT_LATE_DIM", "SET_ASIDE", "true /* judged in the step: the number is no dim */",
                    arena_text(l->arena, "what %s finds is %s", op->source, text), op->source, "operations whose operands have one size", size,
-                   true, op->source});
+                   true, op->source, NULL});
 }
 
 static void watch_graph(Watch *w, const Graph *g)
@@ -335,10 +336,10 @@ static void watch_target(Watch *w)
                 loss->has_ignore ? arena_text(arena, "0 <= %s < %s, or %s == %lld", name, expr_text(arena, classes), name,
                                               (long long)loss->ignore_index)
                                  : arena_text(arena, "0 <= %s < %s", name, expr_text(arena, classes)),
-                loss->text, "the loss", NULL, false, NULL});
+                loss->text, "the loss", NULL, false, NULL, NULL});
     add(w, "some_target",
         (GuardRow){NULL, "ON_CONTENT", "SET_ASIDE", arena_text(arena, "%s.counted > 0", in),
-                   arena_text(arena, "%s holds a label that counts", name), loss->text, "the mean of the loss", NULL, false, NULL});
+                   arena_text(arena, "%s holds a label that counts", name), loss->text, "the mean of the loss", NULL, false, NULL, NULL});
 }
 
 static void watch_floats(Watch *w, int i)
@@ -349,7 +350,25 @@ static void watch_floats(Watch *w, int i)
     add(w, arena_text(l->arena, "%s_finite", l->inputs.at[i].c),
         (GuardRow){NULL, "ON_CONTENT", "SET_ASIDE",
                    arena_text(l->arena, "!a->input[INPUT_%s].not_finite", upper(l->arena, l->inputs.at[i].c)),
-                   arena_text(l->arena, "%s is finite", v->name), v->name, "every sum over it", NULL, false, NULL});
+                   arena_text(l->arena, "%s is finite", v->name), v->name, "every sum over it", NULL, false, NULL, NULL});
+}
+
+/* ---- forms of kernels ---- */
+static void watch_indices(Watch *w, const Program *p)
+{
+    const Layout *l = w->l;
+    Arena *arena = l->arena;
+    Expr *const *reach;
+    const int n = program_reach(l, p, &reach);
+    Buf c = {.arena = arena}, formula = {.arena = arena};
+    for (int i = 0; i < n; i++) {
+        buf_printf(&c, "%s%s <= INDEX_LIMIT", i ? " && " : "", expr_c(l, reach[i], "d->"));
+        buf_printf(&formula, "%s%s <= INDEX_LIMIT", i ? ", " : "", expr_text(arena, reach[i]));
+    }
+    if (n)
+        add(w, arena_text(arena, "%s_indices", p->name),
+            (GuardRow){NULL, "ON_ARRIVAL", "OTHER_FORM", buf_text(&c), buf_text(&formula), "sizes of the model's tensors",
+                       "kernels with 32-bit indices", NULL, false, NULL, p});
 }
 
 Guards guards_make(const Project *project, const Layout *layout, const Bindings *bindings, Program *const *programs, int n)
@@ -360,12 +379,13 @@ Guards guards_make(const Project *project, const Layout *layout, const Bindings 
     for (int d = 0; d < layout->dims.n; d++) watch_range(&w, d);
     for (int p = 0; p < n; p++) watch_graph(&w, programs[p]->graph);
     watch_equal(&w);
+    for (int p = 0; p < n; p++) watch_indices(&w, programs[p]);
     for (int i = 0; project->train && i < layout->inputs.n; i++) watch_floats(&w, i);
     if (project->train) {
         watch_target(&w);
         add(&w, "finite_loss",
             (GuardRow){NULL, "AT_COMMIT", "SET_ASIDE", "a->loss_is_finite", "the loss is finite",
-                       project->loss.text ? project->loss.text : "the loss", "every update", NULL, false, NULL});
+                       project->loss.text ? project->loss.text : "the loss", "every update", NULL, false, NULL, NULL});
     }
     return w.guards;
 }

@@ -83,13 +83,15 @@ static const char *var_text(Kernel *k, Var *v)
                                                                                    : level_allowed(k, v->level);
     for (int i = 0; v->of && i < v->of->n; i++) /* what it is made of may itself stand under a condition */
         if (v->of->term[i].var->at_level > level) level = v->of->term[i].var->at_level;
-    buf_printf(&k->block[level].text, "const int64_t %s = %s;\n", v->name, definition);
+    buf_printf(&k->block[level].text, "const %s %s = %s;\n", k->index_type, v->name, definition);
     v->standing = true;
     v->at_level = level;
     return v->name;
 }
 
 /* ---- sums ---- */
+static Expr *affine_reach(Kernel *k, const Affine *a, bool negative);
+
 Affine affine_expr(Kernel *k, Expr *e)
 {
     return (Affine){.constant = expr_canonical(k->symbols, e)};
@@ -171,7 +173,7 @@ static const char *outer_part(Kernel *k, const Affine *a)
     bool movable = true; /* out of a condition too: it divides by nothing */
     for (int i = 0; i < a->n; i++) movable = movable && a->term[i].var->at_level <= level;
     if (!movable) return var_text(k, at);
-    buf_printf(&k->block[level].text, "const int64_t %s = %s;\n", at->name, text);
+    buf_printf(&k->block[level].text, "const %s %s = %s;\n", k->index_type, at->name, text);
     at->standing = true;
     at->at_level = level;
     return at->name;
@@ -214,10 +216,51 @@ static Affine joined(Kernel *k, const Affine *a)
     return *a;
 }
 
+/* The greatest value that v has where it picks an element; NULL where it is not to be seen. */
+static Expr *greatest(Kernel *k, const Var *v)
+{
+    Symbols *s = k->symbols;
+    Expr *one = expr_int(s, 1), *less = v->extent ? v->extent : v->bound;
+    if (less) return expr_sub(s, less, one);
+    if (!v->of) return NULL;
+    Expr *most = expr_int(s, 0); /* of what is divided, whatever its sign */
+    for (int negative = 0; negative < 2; negative++) {
+        Expr *sum = affine_reach(k, v->of, negative);
+        if (!sum) return NULL;
+        if (!expr_at_least(s, most, sum)) most = expr_at_least(s, sum, most) ? sum : expr_max(s, most, sum);
+    }
+    Expr *exact = expr_divide_exactly(s, expr_add(s, most, one), v->by);
+    return exact ? expr_sub(s, exact, one) : most;
+}
+
+/* What the terms of one sign come to at most, as a positive number; a term of unknown sign is one of both. */
+static Expr *affine_reach(Kernel *k, const Affine *a, bool negative)
+{
+    Symbols *s = k->symbols;
+    Expr *zero = expr_int(s, 0), *sum = zero;
+    for (int i = -1; i < a->n; i++) {
+        Expr *scale = i < 0 ? a->constant : a->term[i].scale, *most = i < 0 ? expr_int(s, 1) : greatest(k, a->term[i].var);
+        if (negative) scale = expr_sub(s, zero, scale);
+        if (expr_at_least(s, zero, scale)) continue;
+        if (!most) return NULL;
+        sum = expr_add(s, sum, expr_mul(s, scale, most));
+    }
+    return sum;
+}
+
+static void note_reach(Kernel *k, const Affine *a)
+{
+    for (int negative = 0; negative < 2 && k->pass == PASS_WRITE; negative++) {
+        Expr *sum = affine_reach(k, a, negative);
+        if (sum) kernel_reaches(k, expr_add(k->symbols, sum, expr_int(k->symbols, 1)));
+    }
+}
+
 /* Terms of outer loops first, then what is added, then what is subtracted: n0 - 1 - i. */
 const char *affine_text(Kernel *k, const Affine *unjoined)
 {
     const Affine whole = joined(k, unjoined), *a = &whole;
+    note_reach(k, a);
     const int level = affine_level(k, a);
     Affine rest = {.constant = expr_int(k->symbols, 0)};
     Buf out = {.arena = k->arena};

@@ -12,7 +12,24 @@ Kernel *kernel_new(Kernels *all, const Group *group)
     k->arena = all->scratch;
     k->symbols = all->symbols;
     k->group = group;
+    k->index_type = "int64_t";
     return k;
+}
+
+Kernel *kernel_new_indexed(Kernels *all, const Group *group)
+{
+    Kernel *k = kernel_new(all, group);
+    k->index_type = "Index";
+    return k;
+}
+
+void kernel_reaches(Kernel *k, Expr *e)
+{
+    if (k->pass != PASS_WRITE || strcmp(k->index_type, "Index") != 0) return;
+    e = expr_canonical(k->symbols, e);
+    for (int i = 0; i < k->reach.n; i++)
+        if (k->reach.at[i] == e) return;
+    vec_push(k->arena, &k->reach, e);
 }
 
 /* Every part by itself; what has extent 1 vanishes. */
@@ -53,7 +70,7 @@ static void forget(Kernel *k)
 {
     k->params.n = k->n_operands = k->n_sizes = 0;
     k->exprs.n = k->memos.n = k->vars.n = k->names.n = k->depth = 0;
-    k->seen.n = k->loads.n = k->at_hand.n = k->facts.n = 0;
+    k->seen.n = k->loads.n = k->at_hand.n = k->facts.n = k->reach.n = 0;
     k->split = -1;
     memset(k->block, 0, sizeof k->block);
 }
@@ -323,6 +340,7 @@ const char *param_other(Kernel *k, int kind, const char *name, const char *type,
 static void remember_expr(Kernel *k, Expr *e, const char *text, int binds)
 {
     vec_push(k->arena, &k->exprs, ((__typeof__(*k->exprs.at)){e, text, binds}));
+    kernel_reaches(k, e);
 }
 
 /* e from the sizes that are parameters already: n0, 64 * n0, n0 * n1, n0 - 1; or a parameter of its own. */
@@ -358,7 +376,7 @@ static int size_of(Kernel *k, Expr *e, const char **text)
         }
     }
     *text = text_of(k, "n%d", k->n_sizes++);
-    add_param(k, (Arg){.kind = ARG_EXPR, .expr = e}, *text, "int64_t", false);
+    add_param(k, (Arg){.kind = ARG_EXPR, .expr = e}, *text, k->index_type, false);
     remember_expr(k, e, *text, BINDS_ATOM);
     return BINDS_ATOM;
 }

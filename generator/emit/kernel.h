@@ -25,6 +25,7 @@ typedef struct Var {
     bool standing; /* its definition is written, or it needs none */
     int at_level;  /* of the block in which the definition was written */
     int group;     /* in the first pass: 1 + the group of axes that its loop walks; 0: none */
+    Expr *bound;   /* without an extent: what it adds to an index is less than this; NULL: not known */
 } Var;
 /* constant + sum of scale * var: an index or an offset. */
 typedef struct Affine {
@@ -108,6 +109,8 @@ typedef struct Kernel {
         const char *head; /* "FOR_EACH (i, n)"; NULL: the function's body */
         bool guard;       /* a condition: nothing inside may be moved out */
     } block[MAX_BLOCKS];
+    const char *index_type; /* "Index": a kernel in two forms, with 32-bit and with 64-bit indices; else "int64_t" */
+    VEC(Expr *) reach;      /* what its index arithmetic comes to: 1 more than the greatest value of each size, product and sum */
     int depth;        /* blocks open; the innermost is depth - 1 */
     VEC(Affine) seen; /* collected index arithmetic */
     VEC(struct {
@@ -134,6 +137,8 @@ typedef struct Kernel {
 
 /* ---- kernel.c: life of a kernel ---- */
 Kernel *kernel_new(Kernels *all, const Group *group);
+Kernel *kernel_new_indexed(Kernels *all, const Group *group); /* in two forms: all its index arithmetic is of type Index */
+void kernel_reaches(Kernel *k, Expr *e);                      /* something that is computed with indices is at most e */
 void kernel_axes(Kernel *k, Expr *const *extents, const int *kinds, int n); /* kinds NULL: all 0 */
 /* Runs body three times; afterwards params and text are there. */
 void kernel_write(Kernel *k, void (*body)(Kernel *k, void *context), void *context);

@@ -251,10 +251,23 @@ static Launch *new_launch(Kernels *all, const Group *group)
     return l;
 }
 
+/* Every index is below one of these: the sizes, products and sums of the kernel's text, its elements, its rows. */
+static void note_reach(Kernel *k, Launch *l, Expr *rows)
+{
+    Arena *arena = k->all->arena;
+    for (int i = 0; i < k->params.n; i++)
+        if (k->params.at[i].arg.kind == ARG_VALUE) kernel_reaches(k, count_of(k->all, k->params.at[i].arg.value));
+        else if (k->params.at[i].arg.kind == ARG_EXPR && strcmp(k->params.at[i].type, k->index_type) == 0)
+            kernel_reaches(k, k->params.at[i].arg.expr);
+    kernel_reaches(k, rows);
+    for (int i = 0; i < k->reach.n; i++) vec_push(arena, &l->reach, k->reach.at[i]);
+}
+
 Launch *kernel_launch(Kernel *k, const char *name, Expr *blocks, Expr *each, int threads)
 {
     Kernels *all = k->all;
     Launch *l = new_launch(all, k->group);
+    const bool indexed = strcmp(k->index_type, "Index") == 0;
     sort_params(k);
     const char **items = NEW_ARRAY(k->arena, const char *, k->params.n + 1);
     Buf text = {.arena = k->arena};
@@ -273,12 +286,15 @@ Launch *kernel_launch(Kernel *k, const char *name, Expr *blocks, Expr *each, int
         known = unused_name(all, name);
         map_set(all->by_text, buf_text(&text), (void *)known);
         buf_printf(&all->text, "/* %s: %s */\n", known, l->comment);
+        if (indexed) buf_put(&all->text, "template <class Index>\n");
         put_wrapped(&all->text, arena_text(all->arena, "__global__ void %s(", known), items, k->params.n);
         buf_put(&all->text, ")\n{\n");
         put_indented(&all->text, kernel_body(k));
         buf_put(&all->text, "}\n\n");
     }
     l->kernel = known;
+    l->indexed = indexed;
+    if (indexed) note_reach(k, l, blocks);
     l->blocks = blocks;
     l->each = each;
     l->threads = threads;

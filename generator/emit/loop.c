@@ -45,7 +45,7 @@ static const char *count_text(Kernel *k)
 {
     Expr *count = k->groups[0].extent;
     if (!expr_is_int(count, NULL) || strcmp(main_op(k->group)->role, "optimizer") != 0) return size_bare(k, count);
-    return param_other(k, ARG_EXPR, "n", "int64_t", count);
+    return param_other(k, ARG_EXPR, "n", k->index_type, count);
 }
 
 static void loop_body(Kernel *k, void *context)
@@ -74,7 +74,7 @@ static void loop_body(Kernel *k, void *context)
     block_open(k, "FOR_ROWS (row, %s)", size_bare(k, rows));
     row_groups(k, loop_var(k, "row", rows), outer, rows_groups, of_group);
     if (rows_groups + 1 < n) {
-        block_open(k, "for (int64_t i = 0; i < %s; i++)", size_bare(k, k->groups[rows_groups].extent));
+        block_open(k, "for (Index i = 0; i < %s; i++)", size_bare(k, k->groups[rows_groups].extent));
         of_group[rows_groups] = affine_var(k, group_var(k, rows_groups, fresh_name(k, "i")));
     }
     block_open(k, "FOR_LANES (j, %s)", size_bare(k, k->groups[n - 1].extent));
@@ -88,7 +88,7 @@ static void loop_body(Kernel *k, void *context)
 static void write_results(Emission *e, Results results, const char *name)
 {
     Value *const *values = results.values;
-    Kernel *k = kernel_new(e->all, e->group);
+    Kernel *k = kernel_new_indexed(e->all, e->group);
     kernel_axes(k, values[0]->shape, NULL, values[0]->rank);
     kernel_write(k, loop_body, &results);
     Launch *l;

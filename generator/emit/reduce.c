@@ -124,8 +124,8 @@ static void part_bounds(Kernel *k, const Reduction *r, const Split *s, const cha
     *from = "0", *to = size_bare(k, extent);
     if (!r->parts) return;
     *from = "first", *to = "last";
-    line(k, "const int64_t first = %s * %s / %s, last = (%s + 1) * %s / %s;", size_text(k, extent), part, size_text(k, r->parts),
-         part, size_text(k, extent), size_text(k, r->parts));
+    const char *n = size_bare(k, extent), *parts = size_bare(k, r->parts);
+    line(k, "const Index first = part_first(%s, %s, %s), last = part_first(%s, %s + 1, %s);", n, part, parts, n, part, parts);
 }
 
 /* Opens a loop for each reduced group but the last `leave`; returns how many. */
@@ -134,7 +134,7 @@ static int open_reduced(Kernel *k, const Split *s, int leave, const char *from, 
     int n = 0;
     for (int i = 0; i + leave < s->n_reduced; i++, n++) {
         const char *name = fresh_name(k, "r");
-        block_open(k, "for (int64_t %s = %s; %s < %s; %s++)", name, i ? "0" : from, name,
+        block_open(k, "for (Index %s = %s; %s < %s; %s++)", name, i ? "0" : from, name,
                    i ? size_bare(k, k->groups[s->reduced[i]].extent) : to, name);
         of_group[s->reduced[i]] = affine_var(k, group_var(k, s->reduced[i], name));
     }
@@ -148,7 +148,7 @@ static const char *part_of(Kernel *k, const Reduction *r, const char *number, Va
     (*row)->name = "row";
     (*row)->definition = text_of(k, "%s / %s", number, size_text(k, r->parts));
     (*row)->safe = true;
-    line(k, "const int64_t p = %s %% %s;", number, size_text(k, r->parts));
+    line(k, "const Index p = %s %% %s;", number, size_text(k, r->parts));
     return "p";
 }
 
@@ -175,6 +175,7 @@ static void rows_body(Kernel *k, Reduction *r)
         if (k->pass != PASS_COLLECT) {
             Var *first = defined_var(k, "unused", k->depth - 2, NULL, NULL);
             first->name = "first", first->standing = true, first->at_level = k->depth - 2;
+            first->bound = expr_int(k->symbols, 1); /* first + j is less than the extent, as j alone is held to be */
             Affine begin = affine_var(k, first);
             j = affine_add(k, &begin, &j, expr_int(k->symbols, 1));
         }
@@ -208,12 +209,13 @@ static void columns_body(Kernel *k, Reduction *r)
         block_open(k, "FOR_ROWS (block, %s * strips(%s))", size_text(k, both), size_bare(k, width));
     Var *row = loop_var(k, "block", NULL);
     if (!alone) {
-        line(k, "const int64_t line = block / strips(%s);", size_bare(k, width));
+        line(k, "const Index line = block / strips(%s);", size_bare(k, width));
         row = loop_var(k, "line", both);
     }
-    line(k, "const int64_t column = %s * STRIP, width = strip_width(%s, column);",
+    line(k, "const Index column = %s * STRIP, width = strip_width(%s, column);",
          alone ? "block" : text_of(k, "block %% strips(%s)", size_bare(k, width)), size_bare(k, width));
     Var *first_column = loop_var(k, "column", NULL);
+    first_column->bound = expr_int(k->symbols, 1); /* column + k is less than width, as k alone is held to be */
     if (r->parts) part = part_of(k, r, row->name, &row, rows);
     row_groups(k, row, s.kept, s.n_kept - 1, of_group);
     part_bounds(k, r, &s, part, &from, &to);
@@ -302,12 +304,12 @@ static void parts_body(Kernel *k, void *context)
     }
     const char *width = size_bare(k, r->each); /* here: columns */
     block_open(k, "FOR_ROWS (block, %s * strips(%s))", n, width);
-    line(k, "const int64_t row = block / strips(%s), column = block %% strips(%s) * STRIP, width = strip_width(%s, column);", width,
+    line(k, "const Index row = block / strips(%s), column = block %% strips(%s) * STRIP, width = strip_width(%s, column);", width,
          width, width);
     line(k, "%s s[STRIP_OWN];", r->by.type);
     line(k, "FOR_STRIP (k, width) s[OWN(k)] = %s;", r->by.start);
-    block_open(k, "for (int64_t p = 0; p < %s; p++)", parts);
-    line(k, "const int64_t at = (row * %s + p) * %s + column;", parts, width);
+    block_open(k, "for (Index p = 0; p < %s; p++)", parts);
+    line(k, "const Index at = (row * %s + p) * %s + column;", parts, width);
     line(k, "FOR_STRIP (k, width) %s;", combined(k, &r->by, "s[OWN(k)]", text_of(k, "%s[at + k]", part)));
     block_close(k);
     line(k, "FOR_STRIP (k, width) %s[row * %s + column + k] = %s;", y, width, value);
@@ -335,7 +337,7 @@ static void emit_plain(Emission *e, Reduction *r)
     const int64_t *axes = op_ints(r->op, ATTR_axes, &n);
     for (int i = 0; i < n; i++) kinds[axes[i]] = REDUCED;
     r->by = combining(e->all, r->op);
-    Kernel *k = kernel_new(e->all, e->group);
+    Kernel *k = kernel_new_indexed(e->all, e->group);
     kernel_axes(k, r->x->shape, kinds, r->x->rank);
     kernel_write(k, reduce_body, r); /* once without parts: its merged axes say whether parts are wanted */
     const Split s = split_groups(k);
@@ -352,13 +354,13 @@ static void emit_plain(Emission *e, Reduction *r)
                           expr_int(symbols, strcmp(r->by.type, "float") == 0  ? 4
                                             : strcmp(r->by.type, "bool") == 0 ? 1
                                                                            : 8));
-    k = kernel_new(e->all, e->group);
+    k = kernel_new_indexed(e->all, e->group);
     kernel_axes(k, r->x->shape, kinds, r->x->rank);
     kernel_write(k, reduce_body, r);
     const char *name = group_name(e->all, e->group);
     Launch *l = kernel_launch(k, arena_text(e->all->arena, "%s_parts", name), r->rows, r->each, columns ? 64 : 256);
     vec_push(e->all->arena, &e->launches, l);
-    Kernel *second = kernel_new(e->all, e->group);
+    Kernel *second = kernel_new_indexed(e->all, e->group);
     r->rows = columns ? groups_extent(k, s.kept, s.n_kept - 1) : kept;
     r->each = columns ? k->groups[s.kept[s.n_kept - 1]].extent : NULL;
     kernel_axes(second, NULL, NULL, 0);
@@ -413,7 +415,7 @@ static void emit_arg(Emission *e, Reduction *r)
     int kinds[MAX_AXES] = {0};
     kinds[op_int(r->op, ATTR_axis)] = REDUCED;
     r->by.update = "%s = %s";
-    Kernel *k = kernel_new(e->all, e->group);
+    Kernel *k = kernel_new_indexed(e->all, e->group);
     kernel_axes(k, r->x->shape, kinds, r->x->rank);
     kernel_write(k, arg_body, r);
     Launch *l = kernel_launch(k, op_info(r->op->kind)->name, r->rows, r->each, threads_for(e->all, r->each ? r->each : r->rows));

@@ -192,7 +192,7 @@ static int open_row(Kernel *k, const char *head, Affine *of_group)
     for (int g = 0; g < last; g++) {
         if (!k->groups[g].kind) continue;
         const char *name = fresh_name(k, "r");
-        block_open(k, "for (int64_t %s = 0; %s < %s; %s++)", name, name, size_bare(k, k->groups[g].extent), name);
+        block_open(k, "for (Index %s = 0; %s < %s; %s++)", name, name, size_bare(k, k->groups[g].extent), name);
         of_group[g] = affine_var(k, group_var(k, g, name));
         n++;
     }
@@ -372,7 +372,7 @@ void emit_row(Emission *e)
     RowContext r = {.plan = plan_rows(e->all->arena, e->group)};
     int kinds[MAX_AXES] = {0};
     for (int i = e->group->kept; i < like->rank; i++) kinds[i] = 1;
-    Kernel *k = kernel_new(e->all, e->group);
+    Kernel *k = kernel_new_indexed(e->all, e->group);
     kernel_axes(k, like->shape, kinds, like->rank);
     kernel_write(k, row_body, &r);
     Expr *length = expr_product(symbols, like->shape + e->group->kept, like->rank - e->group->kept);

@@ -75,14 +75,15 @@ static void launch_text(Writer *w, const Item *item, int depth)
     const Launch *launch = item->launch;
     Buf line = {.arena = w->l->arena};
     size_t start = 0;
+    const char *macro = launch->indexed ? "LAUNCH" : "LAUNCH_PLAIN";
     buf_printf(&line, "%*s", 4 * depth, "");
     if (launch->library)
         buf_printf(&line, "%s(s", launch->kernel);
     else if (launch->each)
-        buf_printf(&line, "LAUNCH(s, %s, rows(%s, %s), %d)(", launch->kernel, expr_c(w->l, launch->blocks, ""),
+        buf_printf(&line, "%s(s, %s, rows(%s, %s), %d)(", macro, launch->kernel, expr_c(w->l, launch->blocks, ""),
                    expr_c(w->l, launch->each, ""), launch->threads);
     else
-        buf_printf(&line, "LAUNCH(s, %s, elements(%s), %d)(", launch->kernel, expr_c(w->l, launch->blocks, ""), launch->threads);
+        buf_printf(&line, "%s(s, %s, elements(%s), %d)(", macro, launch->kernel, expr_c(w->l, launch->blocks, ""), launch->threads);
     for (int a = 0; a < launch->args.n; a++)
         add_argument(&line, &start, 4 * depth + 8, a || launch->library ? ", " : "", argument(w, item, &launch->args.at[a]));
     buf_put(&line, ");");

@@ -43,7 +43,11 @@ typedef struct { const char *name; Dtype dtype; int rank; void (*shape)(const in
 
 /* ---- guards ---- */
 typedef enum { ON_ARRIVAL, ON_CONTENT, AT_LATE_DIM, AT_COMMIT } Moment;
-typedef enum { SET_ASIDE, PLAN_AGAIN, UNFUSED } Otherwise;            /* what happens when a guard breaks */
+typedef enum { SET_ASIDE, PLAN_AGAIN, UNFUSED, OTHER_FORM } Otherwise; /* what happens when a guard breaks; OTHER_FORM: kernels run in their slower form, right for any dims */
+/* The greatest index of a kernel's 32-bit form: a loop's step past its end (2^20 blocks of at most 256 threads) is within 32 bits. */
+#ifndef INDEX_LIMIT
+#define INDEX_LIMIT (INT32_MAX - (1 << 28))
+#endif
 /* A batch as it came, before anything runs. */
 typedef struct {
     int rank;
@@ -94,6 +98,7 @@ typedef struct Program {
     void (*point_costs)(const int64_t *dims, PointCost *out);
     void (*replay)(Step *step, int unit);              /* runs a unit again, its buffers where step->at says */
     int n_blocks; const RowLoop *blocks;
+    bool (*narrow)(const int64_t *dims, const Arrival *arrival); /* a guard: every index fits into 32 bits; NULL: no kernel has such a form */
     const struct Program *lean;                        /* the same step in less memory and more time; NULL: there is none */
     int n_again;                                       /* of a lean one: products that it does again */
     const char *const *library; int n_library;         /* plans found when the program was generated (ladder.h): one character a point */
@@ -142,6 +147,7 @@ struct Step {
     struct Device *device;                             /* of device/memory.h: asked before each launch; may be NULL */
     void *stream;                                      /* cudaStream_t on CUDA */
     void *blas;                                        /* cublasHandle_t on CUDA */
+    bool narrow;                                       /* the dims allow kernels with 32-bit indices: Program.narrow */
     bool tf32;                                         /* products of floats may round their operands to tf32 */
     void *const *gradients;                            /* NULL, or host memory for each weight's gradient (NULL entries are not wanted) */
     double loss;                                       /* written at the commit point */

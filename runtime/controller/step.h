@@ -101,7 +101,7 @@ template <class T> __global__ void add_part_kernel(T *sum, const T *part, int64_
 }
 template <class T> static inline void add_part(Step *s, T *sum, const T *part, int64_t n, bool later)
 {
-    LAUNCH(s, add_part_kernel<T>, elements(n), 256)(sum, part, n, later);
+    LAUNCH_PLAIN(s, add_part_kernel<T>, elements(n), 256)(sum, part, n, later);
 }
 
 template <class T> static inline T read_one(Step *s, const T *from)

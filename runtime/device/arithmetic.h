@@ -15,13 +15,19 @@ template <class T> struct Limits {
 };
 
 /* ---- strips of columns (device.h) ---- */
-DEVICE int64_t strips(int64_t n)
+template <class N> DEVICE N strips(N n)
 {
     return (n + STRIP - 1) / STRIP;
 }
-DEVICE int64_t strip_width(int64_t n, int64_t column)
+template <class N, class Index> DEVICE Index strip_width(N n, Index column)
 {
-    return n - column < STRIP ? n - column : (int64_t)STRIP;
+    return n - column < STRIP ? Index(n - column) : Index(STRIP);
+}
+
+/* ---- parts of a sum: where part p of n elements begins ---- */
+DEVICE int64_t part_first(int64_t n, int64_t p, int64_t parts)
+{
+    return n * p / parts;
 }
 
 /* ---- elements ---- */

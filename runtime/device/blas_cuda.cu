@@ -85,7 +85,7 @@ template <class T>
 static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
                    bool add)
 {
-    LAUNCH(s, plain_dot<T>, elements(batch * m * n), 256)(c, a, b, batch, m, n, k, ta, tb, add);
+    LAUNCH_PLAIN(s, plain_dot<T>, elements(batch * m * n), 256)(c, a, b, batch, m, n, k, ta, tb, add);
 }
 
 #define DOT_AS(R, T)                                                                                                               \

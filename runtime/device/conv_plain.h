@@ -92,16 +92,16 @@ template <class R, class T> __global__ void conv_grad_weight_each(R *dw, const T
 
 template <class T> static void conv_plain(Step *s, T *y, const T *x, const T *w, const Conv &shape)
 {
-    LAUNCH(s, conv_each<T>, elements(shape.n * shape.o * volume(shape.y)), 256)(y, x, w, shape);
+    LAUNCH_PLAIN(s, conv_each<T>, elements(shape.n * shape.o * volume(shape.y)), 256)(y, x, w, shape);
 }
 template <class T> static void conv_grad_input_plain(Step *s, T *dx, const T *dy, const T *w, const Conv &shape)
 {
-    LAUNCH(s, conv_grad_input_each<T>, elements(shape.n * shape.c * volume(shape.x)), 256)(dx, dy, w, shape);
+    LAUNCH_PLAIN(s, conv_grad_input_each<T>, elements(shape.n * shape.c * volume(shape.x)), 256)(dx, dy, w, shape);
 }
 template <class R, class T> static void conv_grad_weight_plain(Step *s, R *dw, const T *dy, const T *x, const Conv &shape)
 {
     void (*const kernel)(R *, const T *, const T *, Conv) = conv_grad_weight_each<R, T>;
-    LAUNCH(s, kernel, rows(shape.o * shape.c / shape.groups * volume(shape.k), shape.n * volume(shape.y)), 256)
+    LAUNCH_PLAIN(s, kernel, rows(shape.o * shape.c / shape.groups * volume(shape.k), shape.n * volume(shape.y)), 256)
     (dw, dy, x, shape);
 }
 #endif

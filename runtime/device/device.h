@@ -24,6 +24,8 @@
  *     LAUNCH(s, kernel, elements(n), 256)(y, x, n);                     n elements
  *     LAUNCH(s, kernel, rows(n, each), 256)(y, x, n);                   n rows of about `each` elements' work
  *
+ *     LAUNCH_PLAIN(s, kernel, rows(n, each), 256)(y, x, n);             the same for a kernel that is no template over Index
+ *
  * which does nothing where s->error stands or there is no work, and leaves the first error in s->error.
  * DEVICE=sim runs the CUDA text thread by thread and finds races and wrong barriers: ../sim/sim.h.
  * Breaks: blockIdx on the host belongs to one translation unit; code loaded with dlopen must bring its own launches.
@@ -38,6 +40,10 @@
 #include <stdint.h>
 #include "../controller/controller.h"
 #include "memory.h"
+
+/* The type of indices.  A kernel that is a `template <class Index>` has two forms on CUDA, where 64-bit arithmetic takes two registers
+ * and several instructions: 32 bits where the step's dims allow them (Step.narrow), else 64. */
+typedef int64_t Index;
 
 /* The work of a launch.  each 0: n elements, one thread each; otherwise n rows. */
 struct Work {
@@ -61,7 +67,7 @@ static inline bool launch_wanted(Step *s, Work work, const char *kernel)
     return !s->error;
 }
 
-#define LAUNCH(s, kernel, work, threads) launch_of(s, kernel, #kernel, work, threads)
+#define LAUNCH_PLAIN(s, kernel, work, threads) launch_of(s, kernel, #kernel, work, threads)
 
 #ifdef __CUDACC__
 #include "device_cuda.h"

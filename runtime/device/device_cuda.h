@@ -10,19 +10,19 @@ typedef __nv_bfloat16 bfloat16;
 #define CONSTANT static __device__ const
 
 #define FOR_EACH(i, n)                                                                                                             \
-    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < (n); i += (int64_t)gridDim.x * blockDim.x)
-#define FOR_ROWS(row, n) for (int64_t row = blockIdx.x; row < (n); row += gridDim.x)
-#define FOR_LANES(j, n) for (int64_t j = threadIdx.x; j < (n); j += blockDim.x)
+    for (Index i = Index(blockIdx.x) * Index(blockDim.x) + Index(threadIdx.x); i < (n); i += Index(gridDim.x) * Index(blockDim.x))
+#define FOR_ROWS(row, n) for (Index row = blockIdx.x; row < (n); row += Index(gridDim.x))
+#define FOR_LANES(j, n) for (Index j = threadIdx.x; j < (n); j += Index(blockDim.x))
 #define FOR_LANES_IN(j, from, to) /* of a row's elements those from .. to - 1, each by the thread that FOR_LANES gives it to */     \
-    for (int64_t j = threadIdx.x; j < (to); j += blockDim.x)                                                                       \
+    for (Index j = threadIdx.x; j < (to); j += Index(blockDim.x))                                                                   \
         if (j >= (from))
-#define FOR_THREADS(j, n) for (int64_t j = threadIdx.x; j < (n); j += blockDim.x)
+#define FOR_THREADS(j, n) for (Index j = threadIdx.x; j < (n); j += Index(blockDim.x))
 #define REDUCES(op, ...) /* the host compiler needs to be told that it may reorder this */
 #define FIRST_THREAD (threadIdx.x == 0)
 
 /* A strip of neighbouring columns that a block sums up: a thread has one of them (blocks of STRIP threads). */
 enum { STRIP = 64, STRIP_OWN = 1 };
-#define FOR_STRIP(c, width) for (int64_t c = threadIdx.x; c < (width); c += STRIP)
+#define FOR_STRIP(c, width) for (Index c = threadIdx.x; c < (width); c += STRIP)
 #define OWN(c) 0
 
 /* This block's share of n, contiguous: first to last, last excluded; this thread's share; its share of what its block has. */
@@ -51,6 +51,8 @@ __device__ inline int64_t thread_last(int64_t n)
     return n * (blockIdx.x * (int64_t)blockDim.x + threadIdx.x + 1) / ((int64_t)gridDim.x * blockDim.x);
 }
 
+enum { MOST_BLOCKS = 1 << 20 };
+
 template <class... P> struct CudaLaunch {
     Step *s;
     void (*kernel)(P...);
@@ -60,7 +62,7 @@ template <class... P> struct CudaLaunch {
     template <class... A> void operator()(A... a) const
     {
         if (!launch_wanted(s, work, name)) return;
-        const int64_t most = 1 << 20, wanted = work.each ? work.n : (work.n + threads - 1) / threads;
+        const int64_t most = MOST_BLOCKS, wanted = work.each ? work.n : (work.n + threads - 1) / threads;
         const unsigned blocks = (unsigned)(wanted < most ? wanted : most);
 #ifdef DEVICE_SIM
         s->error = sim_launch<P...>(s, name, blocks, threads, kernel, static_cast<P>(a)...);
@@ -74,6 +76,19 @@ template <class... P> CudaLaunch<P...> launch_of(Step *s, void (*kernel)(P...), 
 {
     return {s, kernel, name, work, threads};
 }
+
+/* A kernel in two forms: the one that the dims of the step allow. */
+template <class... N, class... W>
+auto launch_of(Step *s, void (*narrow)(N...), void (*wide)(W...), const char *name, Work work, int threads)
+{
+    return [=](auto... a) {
+        if (s->narrow)
+            CudaLaunch<N...>{s, narrow, name, work, threads}(a...);
+        else
+            CudaLaunch<W...>{s, wide, name, work, threads}(a...);
+    };
+}
+#define LAUNCH(s, kernel, work, threads) launch_of(s, kernel<int32_t>, kernel<int64_t>, #kernel, work, threads)
 
 /* x of all threads combined, in an order that depends on blockDim alone; every thread gets the result. */
 template <class T, class Combine> __device__ T block_reduce(T x, T unit, Combine combine)

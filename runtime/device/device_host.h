@@ -47,17 +47,17 @@ static inline int64_t share_last(int64_t n)
 
 #define PRAGMA(...) PRAGMA_TEXT(__VA_ARGS__)
 #define PRAGMA_TEXT(...) _Pragma(#__VA_ARGS__)
-#define FOR_EACH(i, n) PRAGMA(omp simd) for (int64_t i = block_first(n); i < block_last(n); i++)
-#define FOR_ROWS(row, n) for (int64_t row = block_first(n); row < block_last(n); row++)
-#define FOR_LANES(j, n) PRAGMA(omp simd) for (int64_t j = 0; j < (n); j++)
-#define FOR_LANES_IN(j, from, to) PRAGMA(omp simd) for (int64_t j = (from); j < (to); j++)
-#define FOR_THREADS(j, n) for (int64_t j = 0; j < (n); j++)
+#define FOR_EACH(i, n) PRAGMA(omp simd) for (Index i = block_first(n); i < block_last(n); i++)
+#define FOR_ROWS(row, n) for (Index row = block_first(n); row < block_last(n); row++)
+#define FOR_LANES(j, n) PRAGMA(omp simd) for (Index j = 0; j < (n); j++)
+#define FOR_LANES_IN(j, from, to) PRAGMA(omp simd) for (Index j = (from); j < (to); j++)
+#define FOR_THREADS(j, n) for (Index j = 0; j < (n); j++)
 #define REDUCES(op, ...) PRAGMA(omp simd reduction(op : __VA_ARGS__))
 #define FIRST_THREAD true
 
 /* A strip of neighbouring columns that a block sums up: on the host one thread has them all. */
 enum { STRIP = 1024, STRIP_OWN = STRIP };
-#define FOR_STRIP(c, width) PRAGMA(omp simd) for (int64_t c = 0; c < (width); c++)
+#define FOR_STRIP(c, width) PRAGMA(omp simd) for (Index c = 0; c < (width); c++)
 #define OWN(c) (c)
 
 enum { HOST_GRAIN = 4096 }; /* elements that are worth a thread: below, sharing it out costs more than it gives */
@@ -90,6 +90,9 @@ template <class... P> struct HostLaunch {
         kernel(static_cast<P>(a)...);
     }
 };
+/* On the processor one form of a kernel is enough: its vectors run along addresses, whatever the width of indices. */
+#define LAUNCH(s, kernel, work, threads) launch_of(s, kernel<int64_t>, #kernel, work, threads)
+
 template <class... P> HostLaunch<P...> launch_of(Step *s, void (*kernel)(P...), const char *name, Work work, int)
 {
     return {s, kernel, name, work};

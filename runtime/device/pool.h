@@ -122,23 +122,23 @@ static inline Work pool_planes(const Conv &s)
     template <class T, class... N> void max_pool##RANK##d(Step *s, T *y, int64_t *index, const T *x, int64_t planes, N... numbers) \
     {                                                                                                                              \
         const Conv shape = conv_shape<RANK>(planes, 1, 1, 1, numbers...);                                                          \
-        LAUNCH(s, max_pool_rows<T>, pool_rows(shape), 64)(y, index, x, shape);                                                     \
+        LAUNCH_PLAIN(s, max_pool_rows<T>, pool_rows(shape), 64)(y, index, x, shape);                                                     \
     }                                                                                                                              \
     template <class T, class... N>                                                                                                 \
     void max_pool##RANK##d_grad(Step *s, T *dx, const T *dy, const int64_t *index, int64_t planes, N... numbers)                   \
     {                                                                                                                              \
         const Conv shape = conv_shape<RANK>(planes, 1, 1, 1, numbers...);                                                          \
-        LAUNCH(s, max_pool_grad_planes<T>, pool_planes(shape), 64)(dx, dy, index, shape);                                          \
+        LAUNCH_PLAIN(s, max_pool_grad_planes<T>, pool_planes(shape), 64)(dx, dy, index, shape);                                          \
     }                                                                                                                              \
     template <class T, class... N> void sum_pool##RANK##d(Step *s, T *y, const T *x, int64_t planes, N... numbers)                 \
     {                                                                                                                              \
         const Conv shape = conv_shape<RANK>(planes, 1, 1, 1, numbers...);                                                          \
-        LAUNCH(s, sum_pool_rows<T>, pool_rows(shape), 64)(y, x, shape);                                                            \
+        LAUNCH_PLAIN(s, sum_pool_rows<T>, pool_rows(shape), 64)(y, x, shape);                                                            \
     }                                                                                                                              \
     template <class T, class... N> void sum_pool##RANK##d_grad(Step *s, T *dx, const T *dy, int64_t planes, N... numbers)          \
     {                                                                                                                              \
         const Conv shape = conv_shape<RANK>(planes, 1, 1, 1, numbers...);                                                          \
-        LAUNCH(s, sum_pool_grad_planes<T>, pool_planes(shape), 64)(dx, dy, shape);                                                 \
+        LAUNCH_PLAIN(s, sum_pool_grad_planes<T>, pool_planes(shape), 64)(dx, dy, shape);                                                 \
     }
 POOL_RANK(1)
 POOL_RANK(2)

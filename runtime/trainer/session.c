@@ -325,6 +325,7 @@ int step_launch(Session *s, const Program *program, int64_t number, Step *step, 
     step->number = number;
     step->stream = device_stream(s->device);
     step->blas = device_blas(s->device);
+    step->narrow = !program->narrow || program->narrow(s->dims, NULL);
     step->tf32 = !strcmp(s->model->precision, "tf32");
     step->device = s->device;
     step->gradients = s->gradients;

@@ -11,10 +11,11 @@
 #include "runtime/controller/step.h"
 
 /* transpose_each: f32[8, 8] = transpose  "/rnn" */
+template <class Index>
 __global__ void transpose_each(float *__restrict__ y, const float *__restrict__ a)
 {
     FOR_ROWS (row, 8) {
-        const int64_t at = row * 8;
+        const Index at = row * 8;
         FOR_LANES (j, 8) y[at + j] = a[row + j * 8];
     }
 }
@@ -50,7 +51,8 @@ __global__ void body_over_time(float *__restrict__ y0, float *__restrict__ y1, f
 }
 
 /* reduce_sum: f32[] = reduce_sum  "loss" */
-__global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, int64_t n0)
+template <class Index>
+__global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, Index n0)
 {
     FOR_ROWS (row, 1) {
         float s = 0;
@@ -62,13 +64,15 @@ __global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, i
 }
 
 /* broadcast_each: f32[n, 8] = broadcast  "/rnn" */
-__global__ void broadcast_each(float *__restrict__ y, int64_t n0)
+template <class Index>
+__global__ void broadcast_each(float *__restrict__ y, Index n0)
 {
     FOR_EACH (i, n0) y[i] = 0.f;
 }
 
 /* broadcast_each_2: f32[time, n, 8] = broadcast  "loss" */
-__global__ void broadcast_each_2(float *__restrict__ y, int64_t n0)
+template <class Index>
+__global__ void broadcast_each_2(float *__restrict__ y, Index n0)
 {
     FOR_EACH (i, n0) y[i] = 1.f;
 }
@@ -108,10 +112,11 @@ __global__ void gradient_over_time(float *__restrict__ y0, float *__restrict__ y
 }
 
 /* update: f32[8, 8], f32[8, 8], f32[8, 8] = mul, mul, sub, mul, mul, add, mul, mul, mul, add, sqrt, sqrt, div, add, div, div, mul, sub  "r" */
+template <class Index>
 __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_weight, const float *exp_avg, const float *gradient,
                        const float *exp_avg_sq, const float *weight, float beta1, float one_minus_beta1, float beta2,
                        float one_minus_beta2, float lr, float weight_decay, float bias_correction1, float bias_correction2,
-                       float eps, int64_t n)
+                       float eps, Index n)
 {
     const float v5 = lr * weight_decay;
     const float v6 = sqrtf(bias_correction2);
@@ -154,7 +159,7 @@ STEP_FUNCTION int train_step(Step *s)
     float *const x = buffer<float>(s, TRAIN_X);                                                     /* (time, n, 8) */
     float *const rnn_scan_1 = buffer<float>(s, TRAIN_RNN_SCAN_1);                                   /* (time, n, 8) */
     float *const rnn_scan_2 = buffer<float>(s, TRAIN_RNN_SCAN_2);                                   /* (time, n, 8) */
-    unit(s, 1);   LAUNCH(s, body_over_time, rows(n, 145*time), 256)(rnn, rnn_scan_1, rnn_scan_2, rnn_transpose, h, x, n, time); /* "/rnn" */
+    unit(s, 1);   LAUNCH_PLAIN(s, body_over_time, rows(n, 145*time), 256)(rnn, rnn_scan_1, rnn_scan_2, rnn_transpose, h, x, n, time); /* "/rnn" */
 
     /* ---- loss ---- */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
@@ -171,8 +176,8 @@ STEP_FUNCTION int train_step(Step *s)
     float *const d_rnn_scan = buffer<float>(s, TRAIN_D_RNN_SCAN);                                   /* (n, 8) */
     float *const d_rnn_scan_1 = buffer<float>(s, TRAIN_D_RNN_SCAN_1);                               /* (time, n, 8) */
     char *const gradient_over_time_scratch = buffer<char>(s, TRAIN_GRADIENT_OVER_TIME_SCRATCH);
-    unit(s, 6);   LAUNCH(s, gradient_over_time, rows(n, 161*time), 256)(d_rnn_scan, d_rnn_scan_1, w->r, d_rnn_broadcast, d_loss,
-            rnn_scan_1, (float *)gradient_over_time_scratch, n, time);                              /* "/rnn" */
+    unit(s, 6);   LAUNCH_PLAIN(s, gradient_over_time, rows(n, 161*time), 256)(d_rnn_scan, d_rnn_scan_1, w->r, d_rnn_broadcast,
+            d_loss, rnn_scan_1, (float *)gradient_over_time_scratch, n, time);                      /* "/rnn" */
     float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                             /* (8, 8) */
     unit(s, 7);   dot(s, d_rnn, d_rnn_scan_1, rnn_scan_2, 1, 8, 8, n*time, 1, 0);                   /* "/rnn" */
     save_gradient(s, WEIGHT_R, d_rnn, 256);

@@ -8,19 +8,22 @@
 #include "runtime/controller/step.h"
 
 /* lt_each: bool[] = lt */
+template <class Index>
 __global__ void lt_each(bool *__restrict__ y, const int64_t *__restrict__ a)
 {
     FOR_EACH (i, 1) y[0] = a[0] < 3;
 }
 
 /* tanh_each: f32[n, 8] = tanh */
-__global__ void tanh_each(float *y, const float *a, int64_t n0)
+template <class Index>
+__global__ void tanh_each(float *y, const float *a, Index n0)
 {
     FOR_EACH (i, n0) y[i] = tanhf(a[i]);
 }
 
 /* exp_each: f32[n, 8] = exp */
-__global__ void exp_each(float *y, const float *a, int64_t n0)
+template <class Index>
+__global__ void exp_each(float *y, const float *a, Index n0)
 {
     FOR_EACH (i, n0) y[i] = expf(a[i]);
 }

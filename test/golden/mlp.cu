@@ -10,16 +10,18 @@
 #include "runtime/controller/step.h"
 
 /* add_tanh: f32[batch, 32] = add, tanh  "/up/Add", "/Tanh" */
-__global__ void add_tanh(float *y, const float *a, const float *__restrict__ b, int64_t n0)
+template <class Index>
+__global__ void add_tanh(float *y, const float *a, const float *__restrict__ b, Index n0)
 {
     FOR_ROWS (row, n0) {
-        const int64_t at = row * 32;
+        const Index at = row * 32;
         FOR_LANES (j, 32) y[at + j] = tanhf(a[at + j] + b[j]);
     }
 }
 
 /* row_sub_mul_reduce_sum: f32[batch, 4], f32[] = sub, mul, reduce_sum  "loss" */
-__global__ void row_sub_mul_reduce_sum(float *y0, float *__restrict__ y1, const float *a, const float *b, int64_t n0)
+template <class Index>
+__global__ void row_sub_mul_reduce_sum(float *y0, float *__restrict__ y1, const float *a, const float *b, Index n0)
 {
     FOR_ROWS (row, 1) {
         float sum = 0;
@@ -36,16 +38,18 @@ __global__ void row_sub_mul_reduce_sum(float *y0, float *__restrict__ y1, const 
 }
 
 /* mul_each: f32[batch, 4] = mul  "loss" */
-__global__ void mul_each(float *y, const float *a, int64_t n0)
+template <class Index>
+__global__ void mul_each(float *y, const float *a, Index n0)
 {
     FOR_EACH (i, n0) y[i] = 2.f * a[i];
 }
 
 /* update: f32[32, 4], f32[32, 4], f32[32, 4] = mul, mul, sub, mul, mul, add, mul, mul, mul, add, sqrt, sqrt, div, add, div, div, mul, sub  "down.weight" */
+template <class Index>
 __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_weight, const float *exp_avg, const float *gradient,
                        const float *exp_avg_sq, const float *weight, float beta1, float one_minus_beta1, float beta2,
                        float one_minus_beta2, float lr, float weight_decay, float bias_correction1, float bias_correction2,
-                       float eps, int64_t n)
+                       float eps, Index n)
 {
     const float v5 = lr * weight_decay;
     const float v6 = sqrtf(bias_correction2);
@@ -63,7 +67,8 @@ __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_wei
 }
 
 /* mul_sub_mul: f32[batch, 32] = mul, sub, mul  "/Tanh" */
-__global__ void mul_sub_mul(float *y, const float *a, const float *b, int64_t n0)
+template <class Index>
+__global__ void mul_sub_mul(float *y, const float *a, const float *b, Index n0)
 {
     FOR_EACH (i, n0) {
         const float v = b[i];
@@ -72,14 +77,15 @@ __global__ void mul_sub_mul(float *y, const float *a, const float *b, int64_t n0
 }
 
 /* reduce_sum: f32[32] = reduce_sum  "/up/Add" */
-__global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, int64_t n0)
+template <class Index>
+__global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, Index n0)
 {
     FOR_ROWS (block, strips(32)) {
-        const int64_t column = block * STRIP, width = strip_width(32, column);
+        const Index column = block * STRIP, width = strip_width(32, column);
         float s[STRIP_OWN];
         FOR_STRIP (k, width) s[OWN(k)] = 0;
-        for (int64_t r = 0; r < n0; r++) {
-            const int64_t at = column + r * 32;
+        for (Index r = 0; r < n0; r++) {
+            const Index at = column + r * 32;
             FOR_STRIP (k, width) s[OWN(k)] += a[at + k];
         }
         FOR_STRIP (k, width) y[column + k] = s[OWN(k)];

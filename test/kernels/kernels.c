@@ -147,12 +147,13 @@ static const char *make_pointer(Case *c, Value *v)
 
 static void put_launch(Case *c, const Launch *l)
 {
+    const char *macro = l->indexed ? "LAUNCH" : "LAUNCH_PLAIN";
     if (l->library)
         buf_printf(c->out, "    %s(s", l->kernel);
     else if (l->each)
-        buf_printf(c->out, "    LAUNCH(s, %s, rows(%s, %s), %d)(", l->kernel, number(c, l->blocks), number(c, l->each), l->threads);
+        buf_printf(c->out, "    %s(s, %s, rows(%s, %s), %d)(", macro, l->kernel, number(c, l->blocks), number(c, l->each), l->threads);
     else
-        buf_printf(c->out, "    LAUNCH(s, %s, elements(%s), %d)(", l->kernel, number(c, l->blocks), l->threads);
+        buf_printf(c->out, "    %s(s, %s, elements(%s), %d)(", macro, l->kernel, number(c, l->blocks), l->threads);
     for (int i = 0; i < l->args.n; i++) {
         const Arg *a = &l->args.at[i];
         buf_put(c->out, i || l->library ? ", " : "");

@@ -150,7 +150,7 @@ __global__ void helpers(float *to, const float *from)
 #define RUN(name, kernel, work)                                                                                                    \
     if (strcmp(argv[1], name) == 0) {                                                                                              \
         ran = true;                                                                                                                \
-        LAUNCH(s, kernel, work, THREADS)(y, x);                                                                                    \
+        LAUNCH_PLAIN(s, kernel, work, THREADS)(y, x);                                                                                    \
     }
 
 int main(int argc, char **argv)

@@ -52,7 +52,7 @@ template <class T, int ROWS, int COLUMNS, int GROUPS> static void check_product(
     const int64_t ldb = n * GROUPS;
     std::vector<T> a = numbers<T>(m * depth), b = numbers<T>(depth * ldb), y = numbers<T>(m * n);
     const bool exact = sizeof(T) == 8 || ROWS % 16 != 0; /* tf32 is for floats in blocks of 16 rows */
-    LAUNCH(s, (product<T, ROWS, COLUMNS, GROUPS>), rows(tiles(m, ROWS), 1), 64)(y.data(), a.data(), b.data(), depth, ldb, n, depth, m, n);
+    LAUNCH_PLAIN(s, (product<T, ROWS, COLUMNS, GROUPS>), rows(tiles(m, ROWS), 1), 64)(y.data(), a.data(), b.data(), depth, ldb, n, depth, m, n);
     std::vector<double> want;
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
@@ -74,7 +74,7 @@ template <class T, int ROWS, int COLUMNS> static void check_softmax(const char *
 {
     Step step = {}, *s = &step;
     std::vector<T> a = numbers<T>(rows_there * depth), b = numbers<T>(columns * depth), y = numbers<T>(rows_there * columns);
-    LAUNCH(s, (softmax<T, ROWS, COLUMNS>), rows(1, 1), 32)(y.data(), a.data(), b.data(), depth, rows_there, columns);
+    LAUNCH_PLAIN(s, (softmax<T, ROWS, COLUMNS>), rows(1, 1), 32)(y.data(), a.data(), b.data(), depth, rows_there, columns);
     std::vector<double> want;
     for (int i = 0; i < rows_there; i++) {
         double all = 0;
