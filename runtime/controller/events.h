@@ -20,7 +20,7 @@ int64_t tally_of(const Tally *tally, const char *event); /* of all it was about 
 /* "time_possible 2, sensors_finite 1": what it was about; "" where it never happened */
 void tally_text(const Tally *tally, const char *event, char *out, size_t size);
 
-/* What was done about a broken guard: "set_aside", "planned_again", "stopped". */
+/* What was done about a broken guard: "set_aside", "planned_again", "other_form" (of kernels), "stopped". */
 void event_guard(FILE *to, const Model *m, const char *event, int64_t step, const Breach *breach, const int64_t *dims,
                  double milliseconds);
 /* The unit of a step whose result was the first to hold a NaN: its node, last kernel, and what held it. */

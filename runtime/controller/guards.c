@@ -18,6 +18,13 @@ const Guard *guards_first_broken(const Model *m, Moment moment, const int64_t *d
     return NULL;
 }
 
+const Guard *guards_wide(const Model *m, const Program *program, const int64_t *dims)
+{
+    for (int i = 0; i < m->n_guards; i++)
+        if (program->narrow && m->guards[i].holds == program->narrow) return m->guards[i].holds(dims, NULL) ? NULL : &m->guards[i];
+    return NULL;
+}
+
 /* "x float32[2, 7], ids int64[2, 7] lowest 0 highest 31, batch = 2, seq = 7" */
 static void describe_values(Breach *breach, const Model *m, const int64_t *dims, const Arrival *arrival)
 {

@@ -12,9 +12,12 @@ typedef struct {
     Otherwise otherwise;
 } Breach;
 
-/* The first guard of this moment that does not hold, or NULL.  Where *range is not NULL, guards that only ask for another plan are
+/* The first guard of this moment that does not hold, or NULL; those that only choose a form of kernels aside.  Where *range is not NULL, guards that only ask for another plan are
  * passed over; the first of them that broke is stored in it. */
 const Guard *guards_first_broken(const Model *m, Moment moment, const int64_t *dims, const Arrival *arrival, const Guard **range);
+
+/* The guard under which a program's kernels take 32-bit indices, where it does not hold at these dims; NULL: they do. */
+const Guard *guards_wide(const Model *m, const Program *program, const int64_t *dims);
 
 void breach_of_guard(Breach *breach, const Model *m, const Guard *guard, const int64_t *dims, const Arrival *arrival);
 /* For what the trainer itself asks of a batch: the rank of an input ("x_rank"), its whole shape ("x_shape"). */

@@ -77,6 +77,10 @@ template <class... P> CudaLaunch<P...> launch_of(Step *s, void (*kernel)(P...), 
     return {s, kernel, name, work, threads};
 }
 
+#ifndef NARROW_INDEX /* tests take 8 bits: what goes beyond a limit is then seen at small sizes */
+#define NARROW_INDEX int32_t
+#endif
+
 /* A kernel in two forms: the one that the dims of the step allow. */
 template <class... N, class... W>
 auto launch_of(Step *s, void (*narrow)(N...), void (*wide)(W...), const char *name, Work work, int threads)
@@ -88,7 +92,7 @@ auto launch_of(Step *s, void (*narrow)(N...), void (*wide)(W...), const char *na
             CudaLaunch<W...>{s, wide, name, work, threads}(a...);
     };
 }
-#define LAUNCH(s, kernel, work, threads) launch_of(s, kernel<int32_t>, kernel<int64_t>, #kernel, work, threads)
+#define LAUNCH(s, kernel, work, threads) launch_of(s, kernel<NARROW_INDEX>, kernel<int64_t>, #kernel, work, threads)
 
 /* x of all threads combined, in an order that depends on blockDim alone; every thread gets the result. */
 template <class T, class Combine> __device__ T block_reduce(T x, T unit, Combine combine)

@@ -146,6 +146,11 @@ static void print_text(const Model *m, const Options *o, const Figures *f)
            f->plan->recomputed, recompute_share(f));
     if (f->plan->program->n_blocks)
         printf("  rows in %" PRId64 " blocks at most\n", planner_row_blocks(f->plan->program, f->plan->dims));
+    const Guard *wide = guards_wide(m, f->plan->program, f->plan->dims);
+    if (wide)
+        printf("  indices of 64 bits on CUDA: %s does not hold: %s\n", wide->name, wide->formula);
+    else
+        printf("  indices of 32 bits on CUDA\n");
     line("moved in a step", f->moved);
     line("least that must move", f->least);
     if (o->memory_limit) printf("  %s in --memory-limit %" PRId64 "\n", f->feasible ? "fits" : "does not fit", o->memory_limit);

@@ -325,7 +325,7 @@ int step_launch(Session *s, const Program *program, int64_t number, Step *step, 
     step->number = number;
     step->stream = device_stream(s->device);
     step->blas = device_blas(s->device);
-    step->narrow = !program->narrow || program->narrow(s->dims, NULL);
+    step->narrow = !guards_wide(s->model, program, s->dims);
     step->tf32 = !strcmp(s->model->precision, "tf32");
     step->device = s->device;
     step->gradients = s->gradients;
@@ -339,6 +339,16 @@ int step_launch(Session *s, const Program *program, int64_t number, Step *step, 
     if (traced) trace_end(s->trace, step);
     *seconds = now() - start;
     return error ? error : step->error ? step->error : finished;
+}
+
+/* Which form of its kernels the program takes at these dims; told where it is another than before. */
+static void choose_form(Session *s, const Program *program, StepResult *result)
+{
+    const Guard *broken = guards_wide(s->model, program, s->dims);
+    const Arrival arrival = {.input = s->arrived, .loss_is_finite = true};
+    result->widened = broken && !s->wide;
+    if (result->widened) breach_of_guard(&result->form, s->model, broken, s->dims, &arrival);
+    s->wide = broken != NULL;
 }
 
 static int run_program(Session *s, const Program *program, const Batch *batch, StepResult *result, Fault *fault)
@@ -396,6 +406,7 @@ int session_run(Session *session, const Program *program, const Batch *batch, St
             if (result->peak_bytes > s->peak_bytes) s->peak_bytes = result->peak_bytes;
             status = step_upload(s, s->plan->program, batch, fault);
         }
+        if (!status) choose_form(s, s->plan->program, result);
         if (!status) status = run_program(s, s->plan->program, batch, result, fault);
         const bool trained = !status && !result->broke && program == s->model->train;
         if (trained && s->loss_scale) after_scaled_step(s, result);

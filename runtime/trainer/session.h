@@ -77,6 +77,7 @@ typedef struct Session {
     char *state_copies;         /* two, where any was needed; NULL */
     int proofs, failures;       /* of the fused step */
     bool unfused;               /* the unfused program runs from now on */
+    bool wide;                  /* the last step's kernels took 64-bit indices */
     int64_t *known;             /* dims at which a step has run, n_known of them */
     int n_known;
 } Session;
@@ -87,6 +88,8 @@ typedef struct {
     bool not_finite; /* it broke at the commit point: the loss was no finite number */
     bool planned_again; /* a range guard broke; the step ran with a plan for its dims */
     Breach range;
+    bool widened; /* the dims need 64-bit indices, those of the step before did not */
+    Breach form;
     bool overflowed; /* gradients were not finite at the loss scale `scale`: no weight has changed, the next step's scale is half */
     bool scaled_up;  /* after many steps without: the next step's scale is twice */
     double scale;    /* of the loss in this step; 0: none */

@@ -237,6 +237,8 @@ static int trained(Training *t, const StepResult *result)
     if (!status && (result->fell_back || result->wrong)) status = tell_fallback(t, result);
     if (!status && result->planned_again)
         status = log_guard(&t->log, t->session, "planned_again", t->place.step, &result->range, result->seconds, t->fault);
+    if (!status && result->widened)
+        status = log_guard(&t->log, t->session, "other_form", t->place.step, &result->form, result->seconds, t->fault);
     if (!status) status = log_step(&t->log, t->session, t->place.step, result, t->fault);
     if (!status && t->session->variants) {
         const double each = (t->progress.seconds + result->seconds) / (double)(t->progress.steps + 1);

@@ -19,6 +19,19 @@ extern "C" int device_launching(Device *, const char *)
     return 0;
 }
 
+/* Whether a launch whose indices come to n takes the narrow form: as the guard of a program would choose, for NARROW_INDEX at its
+ * size; never where the environment says so. */
+[[maybe_unused]] static const bool wide_indices = getenv("WIDE_INDICES") != NULL;
+static bool reaches(int64_t n)
+{
+#ifdef __CUDACC__
+    const int64_t limit = sizeof(NARROW_INDEX) == 1 ? 60 : INDEX_LIMIT; /* 8 bits: and a loop's step of 64 */
+    return !wide_indices && n <= limit;
+#else
+    return n <= INDEX_LIMIT;
+#endif
+}
+
 /* What a step has besides dims. */
 static void prepare(Step *s)
 {

@@ -145,8 +145,20 @@ static const char *make_pointer(Case *c, Value *v)
     return c->pointer[v->id] = name;
 }
 
+/* The most that the kernel's indices come to at the case's dims, as the generator says. */
+static int64_t reach_of(Case *c, const Launch *l)
+{
+    int64_t most = 0, n;
+    for (int i = 0; i < l->reach.n; i++) {
+        if (!expr_evaluate(c->symbols, l->reach.at[i], c->dims, &n)) bug("%s: no value for %s", c->name, expr_text(c->arena, l->reach.at[i]));
+        if (n > most) most = n;
+    }
+    return most;
+}
+
 static void put_launch(Case *c, const Launch *l)
 {
+    if (l->indexed) buf_printf(c->out, "    s->narrow = reaches(%lld);\n", (long long)reach_of(c, l));
     const char *macro = l->indexed ? "LAUNCH" : "LAUNCH_PLAIN";
     if (l->library)
         buf_printf(c->out, "    %s(s", l->kernel);
