@@ -96,9 +96,17 @@ static const char *at_view(Kernel *k, const View *view, const char *pointer, con
     return strcmp(at, "0") ? text_of(k, "%s + %s", pointer, at) : pointer;
 }
 
-static const char *address(Kernel *k, const View *view, const Index *index)
+/* "q", or "qkv" where one tensor holds them all. */
+static const char *operand_name(const Attention *a, const View *view)
 {
-    return at_view(k, view, param_value(k, view->root, false), index);
+    const bool one = a->q.root == a->k.root && a->k.root == a->v.root;
+    if (view == &a->dy) return "dy";
+    return one ? "qkv" : view == &a->q ? "q" : view == &a->k ? "k" : "v";
+}
+
+static const char *address(Kernel *k, const Attention *a, const View *view, const Index *index)
+{
+    return at_view(k, view, param_called(k, view->root, operand_name(a, view)), index);
 }
 
 /* The same in a value that lies row by row. */
@@ -136,7 +144,7 @@ typedef struct {
 
 static const char *minimum_text(Kernel *k, const char *base, const char *step, const char *size)
 {
-    return text_of(k, "(%s + %s < %s ? %s + %s : %s) - 1", base, step, size, base, step, size);
+    return text_of(k, "minimum<int64_t>(%s + %s, %s) - 1", base, step, size);
 }
 
 /* Blocks of the rows that are held, shared out among blocks of threads. */
@@ -146,6 +154,9 @@ static void open_own(Kernel *k, Blocks *b, Expr *own)
     int kept[MAX_AXES], n_kept = 0;
     for (int g = 0; g < k->n_groups; g++) kept[n_kept++] = g;
     Expr *heads = groups_extent(k, kept, n_kept);
+    size_called(k, b->a->queries, "queries");
+    size_called(k, b->a->keys, "keys");
+    size_called(k, heads, "heads");
     const char *size = size_text(k, own);
     line(k, "const int64_t blocks = tiles(%s, tile.OWN);", size);
     block_open(k, expr_is(heads, 1) ? "FOR_ROWS (part, blocks)" : "FOR_ROWS (part, %s * blocks)", size_text(k, heads));
@@ -254,14 +265,14 @@ static void forward_body(Kernel *k, void *context)
          a->allowed ? "true" : "false");
     open_own(k, &b, a->queries);
     const Index q = with(k, &b.batch, axes, &b.first, true), row = with(k, &b.batch, axes, &b.first, false);
-    line(k, "tile.begin(%s, %s, last - first + 1);", address(k, &a->q, &q), distance(k, &a->q, a->p.q));
+    line(k, "tile.begin(%s, %s, last - first + 1);", address(k, a, &a->q, &q), distance(k, &a->q, a->p.q));
     if (a->skips) open_passes(k, "tile.found(last - first + 1)");
     open_other(k, &b, a->keys);
     if (a->skips) line(k, "if (%s != (emptied != 0)) continue;", emptied(k, &b));
     const Index kv = with(k, &b.batch, a->batch, &b.from, true);
-    line(k, "tile.multiply(%s, %s, to - from + 1);", address(k, &a->k, &kv), distance(k, &a->k, a->p.k));
+    line(k, "tile.multiply(%s, %s, to - from + 1);", address(k, a, &a->k, &kv), distance(k, &a->k, a->p.k));
     forward_scores(k, &b);
-    line(k, "tile.add(%s, %s, to - from + 1);", address(k, &a->v, &kv), distance(k, &a->v, a->p.v));
+    line(k, "tile.add(%s, %s, to - from + 1);", address(k, a, &a->v, &kv), distance(k, &a->v, a->p.v));
     block_close(k);
     if (a->skips) block_close(k);
     line(k, "tile.finish(%s, %s, %s, %s, last - first + 1, %s);", at_view(k, &a->y, to_y, &q), distance(k, &a->y, a->op->out[0]), place(k, top, to_top, &row),
@@ -281,7 +292,7 @@ static Code balanced(Kernel *k, const Attention *a, const Index *row)
     Affine at = index_flat(k, a->p.delta, row);
     affine_seen(k, &at);
     const Code c = {text_of(k, "%s[%s]", balanced_memory(k, a, false), affine_text(k, &at)), BINDS_ATOM, affine_level(k, &at)};
-    return named(k, c, a->type, "v");
+    return named(k, c, a->type, "delta");
 }
 
 /* Scores become probabilities (where those are wanted) and gradients of scores. */
@@ -321,14 +332,14 @@ static void gradient_q_body(Kernel *k, void *context)
     line(k, "%s", tile_type(k, a, false));
     open_own(k, &b, a->queries);
     const Index q = with(k, &b.batch, axes, &b.first, true), row = with(k, &b.batch, axes, &b.first, false);
-    line(k, "tile.begin(%s, %s, %s, %s, last - first + 1);", address(k, &a->q, &q), distance(k, &a->q, a->p.q),
-         address(k, &a->dy, &q), distance(k, &a->dy, a->op->in[0]));
-    const char *tops = place(k, a->p.top, param_value(k, a->p.top, false), &row);
+    line(k, "tile.begin(%s, %s, %s, %s, last - first + 1);", address(k, a, &a->q, &q), distance(k, &a->q, a->p.q),
+         address(k, a, &a->dy, &q), distance(k, &a->dy, a->op->in[0]));
+    const char *tops = place(k, a->p.top, param_called(k, a->p.top, "top"), &row);
     if (a->skips) open_passes(k, text_of(k, "above_masked(%s, last - first + 1)", tops));
     open_other(k, &b, a->keys);
     if (a->skips) line(k, "if (%s != (emptied != 0)) continue;", emptied(k, &b));
     const Index kv = with(k, &b.batch, a->batch, &b.from, true);
-    const char *keys = address(k, &a->k, &kv), *values = address(k, &a->v, &kv);
+    const char *keys = address(k, a, &a->k, &kv), *values = address(k, a, &a->v, &kv);
     const char *key_row = distance(k, &a->k, a->p.k), *value_row = distance(k, &a->v, a->p.v);
     line(k, "tile.multiply(%s, %s, %s, %s, to - from + 1);", keys, key_row, values, value_row);
     gradient_scores(k, &b);
@@ -336,7 +347,7 @@ static void gradient_q_body(Kernel *k, void *context)
     block_close(k);
     if (a->skips) block_close(k);
     line(k, "tile.balance(%s, %s, last - first + 1);", place(k, a->p.delta, balanced_memory(k, a, true), &row),
-         place(k, a->p.delta, param_value(k, a->p.delta, false), &row));
+         place(k, a->p.delta, param_called(k, a->p.delta, "delta"), &row));
     line(k, "tile.finish(%s, NULL, last - first + 1);", place(k, dq, to, &q));
     block_close(k);
 }
@@ -350,8 +361,8 @@ static void gradient_kv_body(Kernel *k, void *context)
     line(k, "%s", tile_type(k, a, true));
     open_own(k, &b, a->keys);
     const Index kv = with(k, &b.batch, a->batch, &b.first, true);
-    line(k, "tile.begin(%s, %s, %s, %s, last - first + 1);", address(k, &a->k, &kv), distance(k, &a->k, a->p.k),
-         address(k, &a->v, &kv), distance(k, &a->v, a->p.v));
+    line(k, "tile.begin(%s, %s, %s, %s, last - first + 1);", address(k, a, &a->k, &kv), distance(k, &a->k, a->p.k),
+         address(k, a, &a->v, &kv), distance(k, &a->v, a->p.v));
     b.batch.rank = a->batch;
     for (int i = 0; i < a->shared; i++) {
         Expr *extent = expr_canonical(k->symbols, a->p.q->shape[a->batch + i]);
@@ -363,8 +374,8 @@ static void gradient_kv_body(Kernel *k, void *context)
     const Index q = with(k, &b.batch, b.batch.rank, &b.from, true), row = with(k, &b.batch, b.batch.rank, &b.from, false);
     if (a->skips)
         line(k, "if (%s && above_masked(%s, to - from + 1)) continue;", emptied(k, &b),
-             place(k, a->p.top, param_value(k, a->p.top, false), &row));
-    const char *queries = address(k, &a->q, &q), *dys = address(k, &a->dy, &q);
+             place(k, a->p.top, param_called(k, a->p.top, "top"), &row));
+    const char *queries = address(k, a, &a->q, &q), *dys = address(k, a, &a->dy, &q);
     const char *query_row = distance(k, &a->q, a->p.q), *dy_row = distance(k, &a->dy, a->op->in[0]);
     line(k, "tile.multiply(%s, %s, %s, %s, to - from + 1);", queries, query_row, dys, dy_row);
     gradient_scores(k, &b);

@@ -2,7 +2,7 @@
  *
  *     FOR_ROW_BLOCKS (first, last, batch) {                        a few samples, which nobody else touches
  *         const float *h = h0;
- *         for (int64_t i = 0; i < time; i++) {
+ *         for (int64_t t = 0; t < time; t++) {
  *             float *const y_t = y + t * (batch * 128);
  *             rows_dot(z, h, r, first, last, 512, 128);            each part of a step in turn
  *             __syncthreads();
@@ -38,7 +38,7 @@ typedef struct {
     VEC(Stand) stands;
     VEC(const Value *) local; /* values that scratch memory holds, and where: wider types first, so that all are aligned */
     VEC(Expr *) local_at;
-    const char **carry; /* names */
+    const char **carry, **result; /* names */
     int *dot_of;        /* by part: the dot whose elements it takes as they are made; -1 */
     bool *taken;        /* by part: a dot of which that is so */
 } CellPlan;
@@ -165,27 +165,17 @@ static const char *local_pointer(Kernel *k, CellPlan *c, const Value *v, const c
 }
 
 /* ---- names ---- */
-/* What the text of a cell has a meaning for, beside the words that no step may use. */
-static bool is_taken(const char *name)
+/* Of a body's input: its own, or what it is outside. */
+static const char *parameter_name(Kernel *k, const CellPlan *c, const Value *inside, const Value *outside)
 {
-    static const char *const words[] = {"first",   "last",     "row",     "i",       "j",      "blocks",   "once",
-                                        "strided", "tiles",    "maximum", "minimum", "modulo", "quotient", "square",
-                                        "cast",    "absolute", "lowest",  "is_true", "highest"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(words[i], name) == 0) return true;
-    OpKind kind;
-    const bool is_result = *name == 'y' && name[1 + strspn(name + 1, "0123456789")] == 0;
-    return is_result || layout_reserves(name) || op_kind_named(name, &kind);
-}
-
-/* "stash_12" is stash: numbers of values say nothing to a reader, and differ between equal cells. */
-static const char *parameter_name(Kernel *k, const Value *v)
-{
-    const char *name = c_name(k->arena, *v->name ? v->name : "x");
-    size_t n = strlen(name);
-    while (n > 1 && (name[n - 1] == '_' || (name[n - 1] >= '0' && name[n - 1] <= '9'))) n--;
-    name = arena_copy(k->arena, name, n);
-    return fresh_name(k, is_taken(name) ? text_of(k, "%s_in", name) : name);
+    const char *name = plain_name(k->arena, *inside->name ? inside->name : "x");
+    if (strcmp(name, "stash") == 0 || strcmp(name, "x") == 0 || strcmp(name, "constant_in") == 0) {
+        const Group whole = {.ops = c->g->ops};
+        name = outside->origin == FROM_OP && outside->def->kind != OP_scan ? operand_word(k->arena, &whole, inside) : operand_word(k->arena, c->group, outside);
+        const char *use = use_word(&whole, inside, 0);
+        if (use && outside->rank == 1) name = use;
+    }
+    return fresh_name(k, name);
 }
 
 static void know(Kernel *k, CellPlan *c, Value *v, const char *name, int level)
@@ -292,8 +282,8 @@ static void store_elements(Kernel *k, const CellPlan *c, const Stores *stores, V
     for (int i = 0; i < stores->n; i++) {
         Value *v = stores->at[i].value;
         const Index index = row_index(k, c, v, row, j);
-        code[i] = element(k, v, &index);
-        if (stores->n > 1) code[i] = named(k, code[i], compute_type(v->dtype), "v");
+        code[i] = stores->n > 1 ? element(k, v, &index) : element_stored(k, v, &index);
+        if (stores->n > 1) code[i] = named(k, code[i], compute_type(v->dtype), local_name(k, v));
     }
     for (int i = 0; i < stores->n; i++) {
         Value *v = stores->at[i].value;
@@ -337,10 +327,16 @@ static const char *carry_next(Kernel *k, const CellPlan *c, int i)
     return text_of(k, "%s_next", c->carry[i]);
 }
 
+/* What result i stacks in this step. */
+static const char *stacked_now(Kernel *k, const CellPlan *c, int i)
+{
+    return text_of(k, "%s_t", c->result[i]);
+}
+
 /* Where the part that makes v puts it. */
 static const char *home_of(Kernel *k, CellPlan *c, Value *v)
 {
-    if (stacked_at(c, v) >= 0) return text_of(k, "y%d_t", c->carries + stacked_at(c, v));
+    if (stacked_at(c, v) >= 0) return stacked_now(k, c, c->carries + stacked_at(c, v));
     for (int i = 0; i < c->carries; i++)
         if (output(c, i) == v) return carry_next(k, c, i);
     return local_pointer(k, c, v, fresh_name(k, "part"));
@@ -404,7 +400,7 @@ static void copy_parts(Kernel *k, CellPlan *c)
     for (int i = 0; i < c->carries + c->stacked; i++) {
         Value *v = output(c, i);
         const bool here = made_by_part(c, v);
-        const char *to = i < c->carries ? carry_next(k, c, i) : text_of(k, "y%d_t", i);
+        const char *to = i < c->carries ? carry_next(k, c, i) : stacked_now(k, c, i);
         if (i < c->carries ? here || v == c->g->inputs.at[i] : here && stacked_at(c, v) == i - c->carries) continue;
         if (i < c->carries && here) continue;
         Stores stores = {0};
@@ -418,14 +414,14 @@ static void copy_parts(Kernel *k, CellPlan *c)
 /* ---- the kernel ---- */
 static void declare_operands(Kernel *k, CellPlan *c)
 {
-    for (int i = 0; i < c->op->n_out; i++) param_result(k, c->op->out[i], text_of(k, "y%d", i));
+    for (int i = 0; i < c->op->n_out; i++) param_result(k, c->op->out[i], c->result[i] = fresh_name(k, scan_word(k->arena, c->op, i)));
     for (int i = 0; i < c->op->n_in; i++) {
         Value *inside = c->g->inputs.at[i], *outside = c->op->in[i];
         if (i < c->carries)
-            c->carry[i] = parameter_name(k, inside);
+            c->carry[i] = parameter_name(k, c, inside, outside);
         else if (i >= c->carries + c->slices &&
                  (inside->users.n || in_values(inside, (const Value *const *)c->g->outputs.at, c->g->outputs.n)))
-            know(k, c, inside, param_operand(k, outside, parameter_name(k, inside)), 0);
+            know(k, c, inside, param_operand(k, outside, parameter_name(k, c, inside, outside)), 0);
     }
 }
 
@@ -444,21 +440,21 @@ static void begin_step(Kernel *k, CellPlan *c)
     for (int i = 0; i < c->slices; i++) {
         Value *inside = c->g->inputs.at[c->carries + i], *outside = c->op->in[c->carries + i];
         if (!inside->users.n && !in_values(inside, (const Value *const *)c->g->outputs.at, c->g->outputs.n)) continue;
-        const char *whole = param_operand(k, outside, parameter_name(k, inside)), *name = fresh_name(k, text_of(k, "%s_t", whole));
+        const char *whole = param_operand(k, outside, parameter_name(k, c, inside, outside)), *name = fresh_name(k, text_of(k, "%s_t", whole));
         line(k, "const %s *const %s = %s + t * %s;", dtype_c(inside->dtype), name, whole, size_text(k, count_of(c->all, inside)));
         know(k, c, inside, name, level);
     }
     for (int i = 0; i < c->stacked; i++) {
         const Value *v = output(c, c->carries + i);
         const char *whole = param_result(k, c->op->out[c->carries + i], NULL);
-        line(k, "%s *const y%d_t = %s + t * %s;", dtype_c(v->dtype), c->carries + i, whole, size_text(k, count_of(c->all, v)));
+        line(k, "%s *const %s = %s + t * %s;", dtype_c(v->dtype), stacked_now(k, c, c->carries + i), whole, size_text(k, count_of(c->all, v)));
     }
     for (int i = 0; i < c->carries; i++) {
         know(k, c, c->g->inputs.at[i], c->carry[i], level);
         if (!has_two_places(c, i)) continue;
         const Value *v = c->op->out[i];
         const char *both = local_pointer(k, c, v, text_of(k, "%s_both", c->carry[i]));
-        line(k, "%s *const %s = %s + i %% 2 * %s;", dtype_c(v->dtype), carry_next(k, c, i), both,
+        line(k, "%s *const %s = %s + t %% 2 * %s;", dtype_c(v->dtype), carry_next(k, c, i), both,
              size_text(k, count_of(c->all, v)));
     }
 }
@@ -469,7 +465,7 @@ static void advance_carries(Kernel *k, CellPlan *c)
         Value *v = output(c, i);
         if (v == c->g->inputs.at[i]) continue;
         line(k, "%s = %s;", c->carry[i],
-             has_two_places(c, i) ? carry_next(k, c, i) : text_of(k, "y%d_t", c->carries + stacked_at(c, v)));
+             has_two_places(c, i) ? carry_next(k, c, i) : stacked_now(k, c, c->carries + stacked_at(c, v)));
     }
 }
 
@@ -490,10 +486,14 @@ static void cell_body(Kernel *k, void *context)
     c->stands.n = 0;
     declare_operands(k, c);
     const int outside = k->at_hand.n;
+    size_called(k, c->group->rows, "rows");
+    size_called(k, c->length, "steps");
     block_open(k, "FOR_ROW_BLOCKS (first, last, %s)", size_bare(k, c->group->rows));
     declare_carries(k, c);
-    block_open(k, "for (int64_t i = 0; i < %s; i++)", size_bare(k, c->length));
-    line(k, op_int(c->op, ATTR_reverse) ? "const int64_t t = %s - 1 - i;" : "const int64_t t = i;", size_text(k, c->length));
+    if (op_int(c->op, ATTR_reverse))
+        block_open(k, "for (int64_t t = %s - 1; t >= 0; t--)", size_text(k, c->length));
+    else
+        block_open(k, "for (int64_t t = 0; t < %s; t++)", size_bare(k, c->length));
     begin_step(k, c);
     for (int i = 0; i < c->group->body[0]->list.n; i++) {
         const Group *part = c->group->body[0]->list.at[i];
@@ -533,6 +533,7 @@ void emit_cell(Emission *e)
     c.stacked = op->n_out - c.carries;
     c.length = c.slices ? op->in[c.carries]->shape[0] : op->out[c.carries]->shape[0];
     c.carry = NEW_ARRAY(e->all->scratch, const char *, c.carries + 1);
+    c.result = NEW_ARRAY(e->all->scratch, const char *, op->n_out + 1);
     plan_dots(&c);
     plan_scratch(&c);
     Kernel *k = kernel_new(e->all, e->group);

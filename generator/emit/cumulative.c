@@ -32,7 +32,7 @@ static void cumulative_body(Kernel *k, void *context)
     Code element_code = element(k, x, &at);
     const char *place = affine_text(k, &at.at[0]), *value = stored(k, y->dtype, (Code){"s", BINDS_LOW, k->depth - 1});
     if (exclusive) {
-        element_code = named(k, element_code, compute_type(x->dtype), "v"); /* y may lie where x does not, but the order is plain */
+        element_code = named(k, element_code, compute_type(x->dtype), local_name(k, x)); /* y may lie where x does not, but the order is plain */
         line(k, "%s[%s] = %s;", result, place, value);
     }
     line(k, "s %s= %s;", sum ? "+" : "*", element_code.text);

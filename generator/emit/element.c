@@ -250,7 +250,9 @@ static void binding(const char *text, int *whole, int *left, int *right)
     if (strcmp(text, "1 / a") == 0) *whole = BINDS_PRODUCT, *left = BINDS_UNARY;
     if (strcmp(text, "-a") == 0 || strcmp(text, "!a") == 0 || strcmp(text, "~a") == 0)
         *whole = BINDS_UNARY, *left = BINDS_UNARY + 1;
-    if (strcmp(text, "a < b") == 0 || strcmp(text, "a <= b") == 0) *left = *right = BINDS_SUM;
+    if (strcmp(text, "a < b") == 0 || strcmp(text, "a <= b") == 0 || strcmp(text, "a == b") == 0)
+        *whole = BINDS_COMPARISON, *left = *right = BINDS_SUM;
+    if (strcmp(text, "a ? b : c") == 0) *left = BINDS_COMPARISON, *right = BINDS_SUM;
 }
 
 /* ops.def's text with the operands put in: "tanh(a)" of v1 becomes tanhf(v1), "maximum(a, b)" of integers maximum<int64_t>(v1, 0).
@@ -325,7 +327,7 @@ static Code elementwise(Kernel *k, Value *v, const Index *index)
         if (in[i].level > level) level = in[i].level;
     for (int i = 0; i < op->n_in; i++)
         if (in[i].level < level && k->pass == PASS_WRITE && strpbrk(in[i].text, "(/*") && in[i].binds < BINDS_ATOM + (strchr(in[i].text, '(') != NULL))
-            in[i] = named(k, in[i], compute_type(op->in[i]->dtype), "v");
+            in[i] = named(k, in[i], compute_type(op->in[i]->dtype), local_name(k, op->in[i]));
     if (op->kind == OP_cast) return cast_code(k, v->dtype, op->in[0]->dtype, in[0]);
     if (op->kind == OP_bitcast)
         return (Code){text_of(k, "bit_cast<%s>(%s)", dtype_c(v->dtype), in[0].text), BINDS_ATOM, in[0].level};
@@ -334,7 +336,7 @@ static Code elementwise(Kernel *k, Value *v, const Index *index)
     if (op->kind == OP_add && is_zero(in[1])) return in[0]; /* what a pad leaves empty; -0 + 0 alone would differ */
     if (op->kind == OP_add && is_zero(in[0])) return in[1];
     widen(k, op, text, in);
-    if (strcmp(text, "a * a") == 0) in[0] = named(k, in[0], compute_type(v->dtype), "v");
+    if (strcmp(text, "a * a") == 0) in[0] = named(k, in[0], compute_type(v->dtype), local_name(k, op->in[0]));
     return substitute(k, v, text, in, op->n_in);
 }
 
@@ -391,7 +393,7 @@ static Code choose(Kernel *k, const Value *v, Code condition, Branch yes, Branch
         return (Code){text_of(k, "%s ? %s : %s", condition.text, wrapped(k, yes.value, BINDS_SUM), no.value.text), BINDS_LOW,
                       level};
     }
-    const char *name = fresh_name(k, "v");
+    const char *name = fresh_name(k, local_name(k, v));
     line(k, "%s %s;", compute_type(v->dtype), name);
     line(k, "if (%s) {\n%s%s = %s;", condition.text, yes.statements, name, yes.value.text);
     line(k, "} else {\n%s%s = %s;", no.statements, name, no.value.text);
@@ -590,8 +592,16 @@ static bool wraps_narrow(Dtype d) /* C computes it in int: only an assignment br
     return d == DTYPE_i8 || d == DTYPE_i16 || d == DTYPE_u8 || d == DTYPE_u16;
 }
 
+Code element_stored(Kernel *k, Value *v, const Index *index)
+{
+    k->whole = v;
+    return element(k, v, index);
+}
+
 Code element(Kernel *k, Value *v, const Index *index)
 {
+    const bool whole = k->whole == v;
+    k->whole = whole && v->def && op_info(v->def->kind)->class == INDEX && v->def->n_in == 1 ? v->def->in[0] : NULL;
     for (int i = 0; i < k->at_hand.n; i++) /* a sum over the row: the same for all its elements */
         if (k->at_hand.at[i].value == v && !k->at_hand.at[i].in_memory) return (Code){k->at_hand.at[i].name, BINDS_ATOM, k->at_hand.at[i].level ? k->at_hand.at[i].level : 1};
     Buf buf = {.arena = k->arena};
@@ -617,9 +627,10 @@ Code element(Kernel *k, Value *v, const Index *index)
     const bool in_condition = k->block[k->depth - 1].guard;
     /* What is used once stands inside its user, who names it where the user itself changes more often. */
     const bool once = k->pass == PASS_WRITE && k->uses.at[id] == 1 && (code.level >= k->depth - 1 || in_condition || !from_memory);
-    const bool is_short = from_memory || (strlen(code.text) < 56 && !wraps_narrow(v->dtype));
+    const bool is_short = from_memory || whole || (words_in(code.text) <= 12 && !wraps_narrow(v->dtype));
     const bool literal_or_name = code.level == 0 && code.binds >= BINDS_UNARY && !strpbrk(code.text, "[(");
-    if (!literal_or_name && !(once && is_short)) code = named(k, code, compute_type(v->dtype), "v");
+    if (!literal_or_name && !(once && is_short))
+        code = named(k, code, compute_type(v->dtype), from_memory ? element_name(k->arena, code.text) : local_name(k, v));
     k->memos.at[id].code = code;
     k->memos.at[id].level = level_allowed(k, code.level);
     k->memos.at[id].gone = false;

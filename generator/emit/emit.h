@@ -104,7 +104,6 @@ typedef struct Launch {
     bool indexed;                  /* the kernel is a template over Index, the type of its indices */
     VEC(Expr *) reach;             /* of one that is: no index is greater than the greatest of these */
     VEC(Arg) args;                 /* results first, then operands, then sizes */
-    const char *comment;           /* "y f32[batch, 64] = dot x, w   \"/mlp/down/MatMul\"" */
     Expr *moved, *flops;           /* bytes read and written, operations */
 } Launch;
 /* The launches of a group (one, seldom two or three), whose kernels are added to k.  *scratch: bytes of memory that they need while they run,

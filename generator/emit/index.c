@@ -163,13 +163,14 @@ const char *affine_key(Kernel *k, const Affine *a)
 static const char *outer_part(Kernel *k, const Affine *a)
 {
     const char *text = affine_text(k, a);
-    if (!strchr(text, '*') && strlen(text) < 12) return text;
+    if (!strchr(text, '*') && words_in(text) <= 3) return text;
     const int level = affine_level(k, a);
     for (int i = 0; i < k->vars.n; i++) {
         Var *v = k->vars.at[i];
         if (v->definition && v->standing && strcmp(v->definition, text) == 0 && v->level == level) return v->name;
     }
     Var *at = defined_var(k, "at", level, NULL, text);
+    vec_push(k->arena, &k->offsets, at->name);
     bool movable = true; /* out of a condition too: it divides by nothing */
     for (int i = 0; i < a->n; i++) movable = movable && a->term[i].var->at_level <= level;
     if (!movable) return var_text(k, at);

@@ -68,10 +68,11 @@ static bool split_part(Kernel *k)
 
 static void forget(Kernel *k)
 {
-    k->params.n = k->n_operands = k->n_sizes = 0;
+    k->params.n = k->n_sizes = k->offsets.n = k->size_names.n = 0;
     k->exprs.n = k->memos.n = k->vars.n = k->names.n = k->depth = 0;
     k->seen.n = k->loads.n = k->at_hand.n = k->facts.n = k->reach.n = 0;
     k->split = -1;
+    k->any_size = false;
     memset(k->block, 0, sizeof k->block);
 }
 
@@ -148,6 +149,10 @@ void kernel_write(Kernel *k, void (*body)(Kernel *k, void *context), void *conte
     merge_axes(k);
     run_pass(k, PASS_COUNT, body, context);
     run_pass(k, PASS_WRITE, body, context);
+    k->unnamed = kernel_body(k);
+    const char *text = name_offsets(k->arena, k->unnamed, &k->offsets);
+    k->block[0].text = (Buf){.arena = k->arena};
+    buf_put(&k->block[0].text, text);
 }
 
 const char *kernel_body(const Kernel *k)
@@ -271,11 +276,6 @@ static const char *add_param(Kernel *k, Arg arg, const char *name, const char *t
             (!name || arg.kind != ARG_SCRATCH || strcmp(p->name, name) == 0))
             return p->name;
     }
-    if (!name) {
-        static const char letters[] = "abcdefghotuwxz";
-        const int i = k->n_operands++;
-        name = i < (int)sizeof letters - 1 ? text_of(k, "%c", letters[i]) : text_of(k, "in%d", i);
-    }
     vec_push(k->arena, &k->params, ((Param){arg, name, type, result}));
     return name;
 }
@@ -285,33 +285,54 @@ static bool updates(const Kernel *k)
     return k->group->assigns.n > 0 && strcmp(main_op(k->group)->role, "optimizer") == 0;
 }
 
-/* In an optimizer's kernel operands are called what they are; letters stand for all others. */
+/* The name of an operand: a setting's own; what it is; its own where it is a result read again. */
 static const char *telling_name(Kernel *k, const Value *v)
 {
     for (int i = 0; i < k->params.n; i++)
         if (k->params.at[i].arg.value == v && !k->params.at[i].result) return k->params.at[i].name;
     if (v->origin == FROM_HYPER && strcmp(v->name, "step") != 0) return c_name(k->arena, v->name);
-    if (!updates(k)) return NULL;
-    const char *point = v->origin == FROM_STATE ? strrchr(v->tensor->name, '.') : NULL;
-    return fresh_name(k, point ? c_name(k->arena, point + 1) : v->origin == FROM_WEIGHT ? "weight" : "gradient");
+    if (v->origin == FROM_HYPER) return fresh_name(k, "number");
+    if (updates(k) && v->origin == FROM_WEIGHT) return fresh_name(k, "weight");
+    return fresh_name(k, updates(k) && v->origin != FROM_STATE ? "gradient" : operand_word(k->arena, k->group, v));
 }
 
-const char *param_update(Kernel *k, Value *v, int i)
+/* The weight or state that a result of an update replaces; NULL. */
+static const Value *target_of(const Kernel *k, const Value *v)
+{
+    for (int a = 0; updates(k) && a < k->group->assigns.n; a++)
+        if (k->group->assigns.at[a]->in[1] == v) return k->group->assigns.at[a]->in[0];
+    return NULL;
+}
+
+/* "exp_avg", "weight" */
+static const char *target_name(Kernel *k, const Value *target)
+{
+    const char *point = target->origin == FROM_STATE ? strrchr(target->tensor->name, '.') : NULL;
+    return point ? c_name(k->arena, point + 1) : "weight";
+}
+
+const char *local_name(Kernel *k, const Value *v)
+{
+    const Value *target = target_of(k, v);
+    return target ? text_of(k, "next_%s", target_name(k, target)) : made_word(v);
+}
+
+const char *param_update(Kernel *k, Value *v)
 {
     for (int p = 0; p < k->params.n; p++)
         if (k->params.at[p].arg.value == v && k->params.at[p].result) return k->params.at[p].name;
-    const Value *target = NULL;
-    for (int a = 0; updates(k) && a < k->group->assigns.n; a++)
-        if (k->group->assigns.at[a]->in[1] == v) target = k->group->assigns.at[a]->in[0];
-    if (!target) return param_result(k, v, text_of(k, "y%d", i));
-    const char *point = target->origin == FROM_STATE ? strrchr(target->tensor->name, '.') : NULL;
-    return param_result(k, v, fresh_name(k, text_of(k, "new_%s", point ? c_name(k->arena, point + 1) : "weight")));
+    const Value *target = target_of(k, v);
+    if (target) return param_result(k, v, fresh_name(k, text_of(k, "new_%s", target_name(k, target))));
+    const bool last = k->group->ops.n && main_op(k->group)->out[0] == v;
+    return param_result(k, v, last ? "y" : fresh_name(k, text_of(k, "%s_out", made_word(v))));
 }
 
 const char *param_value(Kernel *k, Value *v, bool result)
 {
+    for (int i = 0; i < k->params.n && result; i++)
+        if (k->params.at[i].arg.value == v && k->params.at[i].result) return k->params.at[i].name;
     const char *type = text_of(k, result ? "%s *" : "const %s *", dtype_c(v->dtype));
-    return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, telling_name(k, v), type, result);
+    return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, result ? fresh_name(k, made_word(v)) : telling_name(k, v), type, result);
 }
 
 const char *param_result(Kernel *k, Value *v, const char *name)
@@ -322,6 +343,13 @@ const char *param_result(Kernel *k, Value *v, const char *name)
 const char *param_operand(Kernel *k, Value *v, const char *name)
 {
     return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, name, text_of(k, "const %s *", dtype_c(v->dtype)), false);
+}
+
+const char *param_called(Kernel *k, Value *v, const char *base)
+{
+    for (int i = 0; i < k->params.n; i++)
+        if (k->params.at[i].arg.kind == ARG_VALUE && k->params.at[i].arg.value == v && !k->params.at[i].result) return k->params.at[i].name;
+    return param_operand(k, v, fresh_name(k, base));
 }
 
 const char *param_hyper(Kernel *k, Value *v)
@@ -343,11 +371,36 @@ static void remember_expr(Kernel *k, Expr *e, const char *text, int binds)
     kernel_reaches(k, e);
 }
 
+void size_called(Kernel *k, Expr *e, const char *base)
+{
+    vec_push(k->arena, &k->size_names, ((__typeof__(*k->size_names.at)){expr_canonical(k->symbols, e), base}));
+}
+
+void size_any(Kernel *k, Expr *e, const char *base)
+{
+    k->any_size = true;
+    for (int i = 0; i < k->exprs.n; i++)
+        if (k->exprs.at[i].expr == expr_canonical(k->symbols, e)) return;
+    const char *text = fresh_name(k, base);
+    e = expr_canonical(k->symbols, e);
+    add_param(k, (Arg){.kind = ARG_EXPR, .expr = e}, text, k->index_type, false);
+    remember_expr(k, e, text, BINDS_ATOM);
+}
+
+static const char *size_name(Kernel *k, const Expr *e)
+{
+    for (int i = 0; i < k->size_names.n; i++)
+        if (k->size_names.at[i].expr == e) return fresh_name(k, k->size_names.at[i].base);
+    return text_of(k, "n%d", k->n_sizes++);
+}
+
 /* e from the sizes that are parameters already: n0, 64 * n0, n0 * n1, n0 - 1; or a parameter of its own. */
 static int size_of(Kernel *k, Expr *e, const char **text)
 {
     int64_t number;
     e = expr_canonical(k->symbols, e);
+    for (int i = 0; i < k->exprs.n && k->any_size; i++)
+        if (k->exprs.at[i].expr == e) return *text = k->exprs.at[i].text, k->exprs.at[i].binds;
     if (expr_is_int(e, &number)) {
         *text = text_of(k, "%lld", (long long)number);
         return number < 0 ? BINDS_UNARY : BINDS_ATOM;
@@ -375,7 +428,7 @@ static int size_of(Kernel *k, Expr *e, const char **text)
             return BINDS_SUM;
         }
     }
-    *text = text_of(k, "n%d", k->n_sizes++);
+    *text = size_name(k, e);
     add_param(k, (Arg){.kind = ARG_EXPR, .expr = e}, *text, k->index_type, false);
     remember_expr(k, e, *text, BINDS_ATOM);
     return BINDS_ATOM;

@@ -8,6 +8,8 @@
 #ifndef EMIT_KERNEL_H
 #define EMIT_KERNEL_H
 #include "emit/emit.h"
+#include "emit/kernel_text.h"
+#include "emit/names.h"
 #include "support/diag.h"
 
 enum { MAX_AXES = 16, MAX_TERMS = 24, MAX_BLOCKS = 32 };
@@ -44,7 +46,7 @@ typedef struct {
 } Index;
 
 /* A piece of C: how tightly it binds, and the innermost block that it depends on. */
-enum { BINDS_LOW, BINDS_SUM, BINDS_PRODUCT, BINDS_UNARY, BINDS_ATOM };
+enum { BINDS_LOW, BINDS_COMPARISON, BINDS_SUM, BINDS_PRODUCT, BINDS_UNARY, BINDS_ATOM };
 typedef struct {
     const char *text;
     int binds, level;
@@ -87,18 +89,28 @@ typedef struct Kernel {
     Arena *arena;
     Symbols *symbols;
     const Group *group;
+    const char *kind; /* what its comment calls it; NULL: as the group's kind */
+    bool part;        /* of several kernels that make one group: the first alone counts what is saved */
     enum { PASS_COLLECT, PASS_COUNT, PASS_WRITE } pass;
     VEC(Param) params;
-    int n_operands, n_sizes;
+    int n_sizes;
+    bool any_size; /* known numbers may be parameters: size_any */
     VEC(struct {
         Expr *expr;
         const char *text;
         int binds;
     })
     exprs;
+    VEC(struct {
+        Expr *expr;
+        const char *base;
+    })
+    size_names;
     VEC(Memo) memos;
     VEC(int) uses; /* of each memo, from the pass before */
     VEC(Var *) vars;
+    const char *unnamed; /* the text before that */
+    Strings offsets; /* names of variables that hold offsets, until the text stands: name_offsets */
     VEC(struct {
         const char *base;
         int n;
@@ -111,6 +123,7 @@ typedef struct Kernel {
     } block[MAX_BLOCKS];
     const char *index_type; /* "Index": a kernel in two forms, with 32-bit and with 64-bit indices; else "int64_t" */
     VEC(Expr *) reach;      /* what its index arithmetic comes to: 1 more than the greatest value of each size, product and sum */
+    const Value *whole; /* the value whose element makes a statement of its own: long text is no matter */
     int depth;        /* blocks open; the innermost is depth - 1 */
     VEC(Affine) seen; /* collected index arithmetic */
     VEC(struct {
@@ -157,18 +170,23 @@ void line_at(Kernel *k, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));           /* in the block of that level, or the nearest allowed */
 int level_allowed(const Kernel *k, int level);       /* level, or that of the innermost condition */
 const char *fresh_name(Kernel *k, const char *base); /* base, base2, base3… */
+const char *local_name(Kernel *k, const Value *v);   /* of a variable that holds an element of v */
 const char *text_of(Kernel *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* parameters */
 const char *param_value(Kernel *k, Value *v, bool result); /* pointer */
 const char *param_result(Kernel *k, Value *v, const char *name);
 const char *param_operand(Kernel *k, Value *v, const char *name);
-const char *param_update(Kernel *k, Value *v, int i); /* result i of several; of an update: "new_weight", "new_exp_avg" */
+const char *param_called(Kernel *k, Value *v, const char *base); /* an operand; a fresh name of that base where it is new */
+const char *param_update(Kernel *k, Value *v); /* one of several results: "mean_out"; of an update "new_weight", "new_exp_avg" */
 const char *param_hyper(Kernel *k, Value *v);
 const char *param_other(Kernel *k, int kind, const char *name, const char *type,
                         Expr *expr);       /* seed, step, scratch, a number that differs between uses */
 const char *size_text(Kernel *k, Expr *e); /* as an atom: in parentheses where it is a sum */
 const char *size_bare(Kernel *k, Expr *e);
+/* A parameter for e although it may be a known number: kernels that do no more than move or add up what they read share one text. */
+void size_any(Kernel *k, Expr *e, const char *base);
+void size_called(Kernel *k, Expr *e, const char *base); /* what a parameter for e is called, should one be needed: "rows" */
 
 /* index arithmetic */
 Var *loop_var(Kernel *k, const char *name, Expr *extent); /* of the block opened last */
@@ -203,6 +221,7 @@ Index axes_index(Kernel *k, const Affine *of_group);
 
 /* ---- element.c ---- */
 Code element(Kernel *k, Value *v, const Index *index);
+Code element_stored(Kernel *k, Value *v, const Index *index); /* the same, put into memory at once: it needs no name */
 Code named(Kernel *k, Code c, const char *type, const char *base); /* a variable that holds c */
 const char *wrapped(Kernel *k, Code c, int binds);                 /* in parentheses unless it binds at least so */
 const char *compute_type(Dtype d);                                 /* what an element is computed in: float for f16 */
@@ -215,8 +234,8 @@ bool in_values(const Value *v, const Value *const *at, int n);
 struct Kernels {
     Arena *arena, *scratch; /* scratch: what is needed only while a group's kernels are written */
     Symbols *symbols;
-    Buf text;
-    Map *by_text; /* signature and body -> name */
+    VEC(KernelText *) list; /* in order of first use */
+    Map *by_text;           /* signature and body, names left out -> KnownKernel */
     Map *names;
     Map *tables; /* initialiser -> name */
     bool multiplied[DTYPES_COUNT]; /* operands of a library's products and convolutions */

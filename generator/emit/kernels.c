@@ -1,5 +1,6 @@
 /* All kernels of a program: equal ones once, in order of first use.  A group goes to the file of its kind. */
 #include "emit/kernel.h"
+#include "emit/saved.h"
 #include <string.h>
 
 Kernels *kernels_new(Arena *arena, Symbols *symbols)
@@ -8,7 +9,6 @@ Kernels *kernels_new(Arena *arena, Symbols *symbols)
     all->arena = arena;
     all->scratch = arena_child(arena);
     all->symbols = symbols;
-    all->text.arena = arena;
     all->by_text = map_new(arena);
     all->names = map_new(arena);
     all->tables = map_new(arena);
@@ -17,7 +17,9 @@ Kernels *kernels_new(Arena *arena, Symbols *symbols)
 
 const char *kernels_text(const Kernels *all)
 {
-    return buf_text(&all->text);
+    Buf out = {.arena = all->arena};
+    for (int i = 0; i < all->list.n; i++) kernel_put(&out, all->arena, all->list.at[i]);
+    return buf_text(&out);
 }
 
 bool kernels_multiply(const Kernels *all, Dtype d)
@@ -79,115 +81,33 @@ const char *kernels_table(Kernels *all, const char *type, const char *content, i
     if (name) return name;
     name = arena_text(all->arena, "table%d", map_count(all->tables));
     map_set(all->tables, declaration, (void *)name);
-    buf_printf(&all->text, "CONSTANT %s %s[%lld] = {%s};\n\n", type, name, (long long)n, content);
+    KernelText *table = NEW(all->arena, KernelText);
+    table->definition = arena_text(all->arena, "CONSTANT %s %s[%lld] = {%s};\n", type, name, (long long)n, content);
+    vec_push(all->arena, &all->list, table);
     return name;
 }
 
-/* ---- comments ---- */
-static const char *shape_text(Arena *arena, const Value *v)
-{
-    Buf out = {.arena = arena};
-    buf_printf(&out, "%s[", dtype_name(v->dtype));
-    for (int i = 0; i < v->rank; i++) buf_printf(&out, "%s%s", i ? ", " : "", expr_text(arena, v->shape[i]));
-    buf_put(&out, "]");
-    return buf_text(&out);
-}
-
-/* Characters of a model's names that would end a comment or a line are replaced. */
-static const char *safe(Arena *arena, const char *name)
-{
-    char *copy = arena_copy(arena, name, strlen(name));
-    for (char *p = copy; *p; p++)
-        if ((*p == '*' && p[1] == '/') || (unsigned char)*p < ' ') *p = '.';
-    return copy;
-}
-
-/* "add, tanh of "/h.0/Add", "/h.0/Tanh"" */
-static const char *sources_text(Arena *arena, const Group *group)
-{
-    Buf out = {.arena = arena};
-    const char *last = "";
-    for (int i = 0; i < group->ops.n && out.length < 160; i++) {
-        const Op *op = group->ops.at[i];
-        if (!op->source || !*op->source || strcmp(op->source, last) == 0) continue;
-        last = op->source;
-        buf_printf(&out, "%s\"%s\"", out.length ? ", " : "", safe(arena, last));
-    }
-    return buf_text(&out);
-}
-
-/* What only says where elements come from, in a group that computes something. */
-static bool goes_without_saying(const Group *group, const Op *op)
-{
-    const bool index = op->kind == OP_broadcast || op->kind == OP_reshape || op->kind == OP_cast;
-    return op != main_op(group) && (index || (op_info(op->kind)->class == SOURCE && op->kind != OP_random));
-}
-
-static const char *ops_text(Arena *arena, const Group *group)
-{
-    Buf out = {.arena = arena};
-    for (int i = 0; i < group->ops.n; i++) {
-        const Op *op = group->ops.at[i];
-        if (goes_without_saying(group, op)) continue;
-        if (out.length > 100) {
-            buf_put(&out, ", ...");
-            break;
-        }
-        buf_printf(&out, "%s%s", out.length ? ", " : "", op_info(op->kind)->name);
-    }
-    return buf_text(&out);
-}
-
-static const char *launch_comment(Kernels *all, const Group *group)
-{
-    Buf out = {.arena = all->scratch};
-    for (int i = 0; i < group->out.n && i < 4; i++)
-        buf_printf(&out, "%s%s", i ? ", " : "", shape_text(all->scratch, group->out.at[i]));
-    buf_printf(&out, " = %s", ops_text(all->scratch, group));
-    const char *sources = sources_text(all->scratch, group);
-    if (*sources) buf_printf(&out, "  %s", sources);
-    return arena_copy(all->arena, buf_text(&out), out.length);
-}
-
-/* ---- layout ---- */
-/* Indents by braces; a line that begins with a tab belongs to the one before. */
-static void put_indented(Buf *out, const char *text)
-{
-    int depth = 1;
-    while (*text) {
-        const char *end = strchr(text, '\n');
-        const size_t n = end ? (size_t)(end - text) : strlen(text);
-        int indent = depth;
-        const bool closes = *text == '}';
-        if (closes) indent--;
-        if (*text == '\t') indent++;
-        const size_t skip = *text == '\t';
-        for (int i = 0; i < indent; i++) buf_put(out, "    ");
-        buf_write(out, text + skip, n - skip);
-        buf_put(out, "\n");
-        for (size_t i = 0; i < n; i++) depth += text[i] == '{' ? 1 : text[i] == '}' ? -1 : 0;
-        text += n + (end != NULL);
-    }
-}
-
-/* "name(" and its parameters, wrapped at 132 columns. */
-static void put_wrapped(Buf *out, const char *head, const char *const *items, int n)
-{
-    size_t column = strlen(head);
-    buf_put(out, head);
-    for (int i = 0; i < n; i++) {
-        const size_t width = strlen(items[i]) + 2;
-        if (i && column + width > 130) {
-            buf_printf(out, ",\n%*s%s", (int)strlen(head), "", items[i]);
-            column = strlen(head);
-        } else {
-            buf_printf(out, "%s%s", i ? ", " : "", items[i]);
-        }
-        column += width;
-    }
-}
-
 /* ---- adding a kernel ---- */
+typedef struct KnownKernel {
+    const char *name;
+    KernelText *text;
+} KnownKernel;
+
+static bool is_update(const Group *group)
+{
+    return group->assigns.n > 1 && strcmp(main_op(group)->role, "optimizer") == 0;
+}
+
+/* Whether elements are put elsewhere and nothing is computed. */
+static bool moves_alone(const Group *group)
+{
+    for (int i = 0; i < group->ops.n; i++) {
+        const OpClass class = op_info(group->ops.at[i]->kind)->class;
+        if (class != INDEX && class != SOURCE) return false;
+    }
+    return true;
+}
+
 /* Results first, then operands, then numbers. */
 static int param_order(const Param *p)
 {
@@ -239,7 +159,6 @@ static Expr *moved_bytes(Kernels *all, const Group *group)
 static Launch *new_launch(Kernels *all, const Group *group)
 {
     Launch *l = NEW(all->arena, Launch);
-    l->comment = launch_comment(all, group);
     l->moved = moved_bytes(all, group);
     l->flops = expr_int(all->symbols, 0);
     for (int i = 0; i < group->ops.n; i++) {
@@ -263,6 +182,98 @@ static void note_reach(Kernel *k, Launch *l, Expr *rows)
     for (int i = 0; i < k->reach.n; i++) vec_push(arena, &l->reach, k->reach.at[i]);
 }
 
+static bool names_something(const Kernel *k, const char *word)
+{
+    for (int i = 0; i < k->params.n; i++)
+        if (strcmp(k->params.at[i].name, word) == 0) return true;
+    for (int i = 0; i < k->names.n; i++) { /* base, base2… */
+        const size_t n = strlen(k->names.at[i].base);
+        if (strncmp(word, k->names.at[i].base, n) == 0 && word[n + strspn(word + n, "0123456789")] == 0) return true;
+    }
+    return false;
+}
+
+/* The text with numbers in place of the kernel's own names and without blanks: kernels that differ in these alone are equal. */
+static const char *anonymous(Kernel *k, const char *text)
+{
+    Map *numbers = map_new(k->arena);
+    Buf out = {.arena = k->arena};
+    for (const char *p = text; *p;) {
+        const size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+        const char *word = n ? arena_copy(k->arena, p, n) : NULL;
+        if (word && (p == text || p[-1] != '.') && names_something(k, word)) {
+            intptr_t number = (intptr_t)map_get(numbers, word);
+            if (!number) map_set(numbers, word, (void *)(number = map_count(numbers) + 1));
+            buf_printf(&out, "$%d", (int)number);
+        } else if (n || !strchr(" \n\t", *p)) {
+            buf_write(&out, p, n ? n : 1);
+        }
+        if (n && p[n] == ' ' && (p[n + 1] == '_' || (p[n + 1] >= 'A' && p[n + 1] <= 'z'))) buf_put(&out, " "); /* between words */
+        p += n ? n : 1;
+    }
+    return buf_text(&out);
+}
+
+/* ---- what its comment says ---- */
+static const char *kind_text(const Kernel *k)
+{
+    if (k->kind) return k->kind;
+    switch (k->group->kind) {
+    case GROUP_LOOP: return is_update(k->group) ? "update kernel" : moves_alone(k->group) ? "copying kernel" : "loop kernel";
+    case GROUP_ROW: return "row kernel";
+    case GROUP_CUMULATIVE: return "cumulative kernel";
+    case GROUP_SORT: return "sorting kernel";
+    case GROUP_SCATTER: return "scatter kernel";
+    case GROUP_LATE: return "selecting kernel";
+    case GROUP_ATTENTION: return "attention kernel, scores in blocks on chip,";
+    case GROUP_CELL: return "scan kernel, all steps of its rows,";
+    default: return "kernel";
+    }
+}
+
+static const char *operands_text(const Kernel *k, bool results)
+{
+    Buf out = {.arena = k->arena};
+    for (int i = 0; i < k->params.n; i++) {
+        const Param *p = &k->params.at[i];
+        const bool stages = p->arg.kind == ARG_SCRATCH && (strncmp(p->type, "const", 5) != 0) == results;
+        if (p->arg.kind == ARG_VALUE && p->result == results)
+            buf_printf(&out, "%s%s", out.length ? ", " : "", operand_text(k->arena, p->name, p->arg.value));
+        else if (stages && k->group->kind == GROUP_REDUCE)
+            buf_printf(&out, "%s%s", out.length ? ", " : "", p->name);
+    }
+    return arena_copy(k->all->arena, buf_text(&out), out.length);
+}
+
+static KnownKernel *new_kernel(Kernel *k, const char *name, bool indexed, const char *const *params)
+{
+    Kernels *all = k->all;
+    KnownKernel *known = NEW(all->arena, KnownKernel);
+    KernelText *text = known->text = NEW(all->arena, KernelText);
+    known->name = unused_name(all, name);
+    text->kind = kind_text(k);
+    const char *definition = kernel_definition(k->arena, known->name, indexed, params, k->params.n, kernel_body(k));
+    text->definition = arena_copy(all->arena, definition, strlen(definition));
+    text->reads = operands_text(k, false);
+    text->writes = operands_text(k, true);
+    text->saved = "";
+    if (!k->part) {
+        Expr *saved = bytes_saved(k->arena, all->symbols, k->group, NULL, &text->operations);
+        if (saved && !expr_is(saved, 0)) text->saved = arena_text(all->arena, "%s", expr_text(k->arena, saved));
+    }
+    vec_push(all->arena, &all->list, text);
+    return known;
+}
+
+static void add_nodes(Kernel *k, KernelText *text)
+{
+    const char *nodes = nodes_text(k->arena, k->group);
+    if (!*nodes) return;
+    for (int i = 0; i < text->nodes.n; i++)
+        if (strcmp(text->nodes.at[i], nodes) == 0) return;
+    vec_push(k->all->arena, &text->nodes, arena_copy(k->all->arena, nodes, strlen(nodes)));
+}
+
 Launch *kernel_launch(Kernel *k, const char *name, Expr *blocks, Expr *each, int threads)
 {
     Kernels *all = k->all;
@@ -280,19 +291,15 @@ Launch *kernel_launch(Kernel *k, const char *name, Expr *blocks, Expr *each, int
         if (arg.type) arg.type = arena_copy(all->arena, arg.type, strlen(arg.type));
         vec_push(all->arena, &l->args, arg);
     }
-    buf_put(&text, kernel_body(k));
-    const char *known = map_get(all->by_text, buf_text(&text));
+    buf_put(&text, k->unnamed);
+    const char *key = anonymous(k, buf_text(&text));
+    KnownKernel *known = map_get(all->by_text, key);
     if (!known) {
-        known = unused_name(all, name);
-        map_set(all->by_text, buf_text(&text), (void *)known);
-        buf_printf(&all->text, "/* %s: %s */\n", known, l->comment);
-        if (indexed) buf_put(&all->text, "template <class Index>\n");
-        put_wrapped(&all->text, arena_text(all->arena, "__global__ void %s(", known), items, k->params.n);
-        buf_put(&all->text, ")\n{\n");
-        put_indented(&all->text, kernel_body(k));
-        buf_put(&all->text, "}\n\n");
+        known = new_kernel(k, name, indexed, items);
+        map_set(all->by_text, arena_copy(all->arena, key, strlen(key)), known);
     }
-    l->kernel = known;
+    add_nodes(k, known->text);
+    l->kernel = known->name;
     l->indexed = indexed;
     if (indexed) note_reach(k, l, blocks);
     l->blocks = blocks;

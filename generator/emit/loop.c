@@ -16,13 +16,13 @@ static void store_all(Kernel *k, const Results *r, const Affine *of_group)
     Code code[64];
     check(r->n <= 64);
     for (int i = 0; i < r->n; i++) {
-        code[i] = element(k, r->values[i], &index);
-        if (r->n > 1) code[i] = named(k, code[i], compute_type(r->values[i]->dtype), "v");
+        code[i] = r->n > 1 ? element(k, r->values[i], &index) : element_stored(k, r->values[i], &index);
+        if (r->n > 1) code[i] = named(k, code[i], compute_type(r->values[i]->dtype), local_name(k, r->values[i]));
     }
     for (int i = 0; i < r->n; i++) {
         Affine at = index_flat(k, r->values[i], &index);
         affine_seen(k, &at);
-        const char *name = r->n == 1 ? param_result(k, r->to[i], "y") : param_update(k, r->to[i], i);
+        const char *name = r->n == 1 ? param_result(k, r->to[i], "y") : param_update(k, r->to[i]);
         line(k, "%s[%s] = %s;", name, affine_text(k, &at), stored(k, r->values[i]->dtype, code[i]));
     }
 }
@@ -57,9 +57,10 @@ static void loop_body(Kernel *k, void *context)
         if (r->n == 1)
             param_result(k, r->to[i], "y");
         else
-            param_update(k, r->to[i], i);
+            param_update(k, r->to[i]);
     }
     const int n = k->n_groups;
+    if (n == 1) size_called(k, k->groups[0].extent, "n");
     if (n <= 1) {
         block_open(k, "FOR_EACH (i, %s)", n ? count_text(k) : "1");
         k->block[k->depth - 1].guard = n == 0; /* one thread has the element; read by all, it could not be written in place */
@@ -71,6 +72,11 @@ static void loop_body(Kernel *k, void *context)
     const int rows_groups = outer_groups(k);
     for (int i = 0; i < rows_groups; i++) outer[i] = i;
     Expr *rows = groups_extent(k, outer, rows_groups);
+    if (n == 2 && k->group->ops.n == 1 && main_op(k->group)->kind == OP_transpose)
+        size_any(k, rows, "rows"), size_any(k, k->groups[1].extent, "columns");
+    size_called(k, rows, "rows");
+    size_called(k, k->groups[n - 1].extent, "columns");
+    if (rows_groups + 1 < n) size_called(k, k->groups[rows_groups].extent, "length");
     block_open(k, "FOR_ROWS (row, %s)", size_bare(k, rows));
     row_groups(k, loop_var(k, "row", rows), outer, rows_groups, of_group);
     if (rows_groups + 1 < n) {

@@ -68,7 +68,6 @@ void add_copy(Maker *m, Items *items, Value *dst, Value *src, const Op *op)
     Expr *bytes = value_bytes(m->p->graph, src);
     *copy = (Launch){.kernel = "copy_tensor",
                      .library = true,
-                     .comment = "",
                      .moved = expr_mul(s, bytes, expr_int(s, 2)),
                      .flops = expr_int(s, 0)};
     vec_push(arena, &copy->args, ((Arg){.kind = ARG_VALUE, .value = dst}));

@@ -14,6 +14,7 @@ typedef struct {
     Expr *parts;                                           /* NULL: in one go */
     Expr *offset;                                          /* of the parts in scratch memory */
     Combining by;
+    const char *sum; /* the variable that it is put together in */
     /* by the body, for the launch */
     Expr *rows, *each;
     bool columns;
@@ -78,11 +79,11 @@ static void take_element(Kernel *k, const Reduction *r, const Affine *of_group, 
     Code kept[16];
     check(r->n_stored <= 16);
     for (int i = 0; i < r->n_stored; i++)
-        kept[i] = named(k, element(k, r->stored[i], &index), compute_type(r->stored[i]->dtype), "v");
+        kept[i] = named(k, element(k, r->stored[i], &index), compute_type(r->stored[i]->dtype), local_name(k, r->stored[i]));
     for (int i = 0; i < r->n_stored; i++) {
         Affine at = index_flat(k, r->stored[i], &index);
         affine_seen(k, &at);
-        const char *name = param_result(k, r->stored[i], text_of(k, "z%d", i));
+        const char *name = param_update(k, r->stored[i]);
         line(k, "%s[%s] = %s;", name, affine_text(k, &at), stored(k, r->stored[i]->dtype, kept[i]));
     }
     line(k, "%s;", combined(k, &r->by, s, wrapped(k, x, BINDS_LOW)));
@@ -161,16 +162,21 @@ static void rows_body(Kernel *k, Reduction *r)
     const char *y = target(k, r);
     r->rows = r->parts ? expr_mul(k->symbols, rows, r->parts) : rows;
     const char *number = r->parts ? "block" : "row", *part = NULL, *from, *to;
+    if (r->parts) size_called(k, r->parts, "parts"), size_called(k, r->rows, "blocks");
+    if (s.n_reduced > 1) size_called(k, k->groups[s.reduced[0]].extent, "length");
+    size_called(k, rows, "rows");
+    size_called(k, k->groups[s.reduced[s.n_reduced - 1]].extent, expr_is(rows, 1) ? "n" : "columns");
     block_open(k, "FOR_ROWS (%s, %s)", number, size_bare(k, r->rows));
     Var *row = loop_var(k, number, r->rows);
     if (r->parts) part = part_of(k, r, number, &row, rows);
     row_groups(k, row, s.kept, s.n_kept, of_group);
     part_bounds(k, r, &s, part, &from, &to);
-    line(k, "%s s = %s;", r->by.type, r->by.start);
+    r->sum = fresh_name(k, local_name(k, r->y));
+    line(k, "%s %s = %s;", r->by.type, r->sum, r->by.start);
     const int open = open_reduced(k, &s, 1, from, to, of_group);
     const int last = s.reduced[s.n_reduced - 1];
     if (open == 0 && r->parts) { /* a loop from first to last, counted from 0 */
-        block_open(k, "REDUCES(%s, s)\nFOR_THREADS (j, last - first)", r->by.reduces);
+        block_open(k, "REDUCES(%s, %s)\nFOR_THREADS (j, last - first)", r->by.reduces, r->sum);
         Affine j = affine_var(k, group_var(k, last, "j"));
         if (k->pass != PASS_COLLECT) {
             Var *first = defined_var(k, "unused", k->depth - 2, NULL, NULL);
@@ -181,14 +187,14 @@ static void rows_body(Kernel *k, Reduction *r)
         }
         of_group[last] = j;
     } else {
-        block_open(k, "REDUCES(%s, s)\nFOR_THREADS (j, %s)", r->by.reduces, size_bare(k, k->groups[last].extent));
+        block_open(k, "REDUCES(%s, %s)\nFOR_THREADS (j, %s)", r->by.reduces, r->sum, size_bare(k, k->groups[last].extent));
         of_group[last] = affine_var(k, group_var(k, last, "j"));
     }
-    take_element(k, r, of_group, "s");
+    take_element(k, r, of_group, r->sum);
     block_close(k);
     for (int i = 0; i < open; i++) block_close(k);
-    line(k, "s = %s(s);", r->by.combine);
-    line(k, "if (FIRST_THREAD) %s[%s] = %s;", y, number, result(k, r, "s"));
+    line(k, "%s = %s(%s);", r->sum, r->by.combine, r->sum);
+    line(k, "if (FIRST_THREAD) %s[%s] = %s;", y, number, result(k, r, r->sum));
     block_close(k);
     r->each = groups_extent(k, s.reduced, s.n_reduced);
 }
@@ -201,6 +207,12 @@ static void columns_body(Kernel *k, Reduction *r)
     const int column = s.kept[s.n_kept - 1];
     Expr *rows = groups_extent(k, s.kept, s.n_kept - 1), *width = k->groups[column].extent,
          *both = r->parts ? expr_mul(k->symbols, rows, r->parts) : rows;
+    const bool plain = k->n_groups == 2 && k->group->ops.n == 1;
+    if (r->parts) size_called(k, r->parts, "parts");
+    if (plain) size_any(k, k->groups[s.reduced[0]].extent, "rows");
+    if (plain) size_any(k, width, "columns");
+    size_called(k, width, "columns");
+    size_called(k, k->groups[s.reduced[0]].extent, "rows");
     const char *y = target(k, r), *n = size_text(k, width), *part = NULL, *from, *to;
     const bool alone = expr_is(both, 1);
     if (alone)
@@ -219,8 +231,10 @@ static void columns_body(Kernel *k, Reduction *r)
     if (r->parts) part = part_of(k, r, row->name, &row, rows);
     row_groups(k, row, s.kept, s.n_kept - 1, of_group);
     part_bounds(k, r, &s, part, &from, &to);
-    line(k, "%s s[STRIP_OWN];", r->by.type);
-    line(k, "FOR_STRIP (k, width) s[OWN(k)] = %s;", r->by.start);
+    r->sum = fresh_name(k, local_name(k, r->y));
+    const char *own = text_of(k, "%s[OWN(k)]", r->sum);
+    line(k, "%s %s[STRIP_OWN];", r->by.type, r->sum);
+    line(k, "FOR_STRIP (k, width) %s = %s;", own, r->by.start);
     const int open = open_reduced(k, &s, 0, from, to, of_group);
     block_open(k, "FOR_STRIP (k, width)");
     Affine c = affine_var(k, group_var(k, column, "k"));
@@ -229,13 +243,13 @@ static void columns_body(Kernel *k, Reduction *r)
         c = affine_add(k, &begin, &c, expr_int(k->symbols, 1));
     }
     of_group[column] = c;
-    take_element(k, r, of_group, "s[OWN(k)]");
+    take_element(k, r, of_group, own);
     block_close(k);
     for (int i = 0; i < open; i++) block_close(k);
     if (alone)
-        line(k, "FOR_STRIP (k, width) %s[column + k] = %s;", y, result(k, r, "s[OWN(k)]"));
+        line(k, "FOR_STRIP (k, width) %s[column + k] = %s;", y, result(k, r, own));
     else
-        line(k, "FOR_STRIP (k, width) %s[line * %s + column + k] = %s;", y, n, result(k, r, "s[OWN(k)]"));
+        line(k, "FOR_STRIP (k, width) %s[line * %s + column + k] = %s;", y, n, result(k, r, own));
     block_close(k);
     r->rows = expr_mul(k->symbols, both, expr_ceildiv(k->symbols, width, expr_int(k->symbols, PARTS)));
     r->each = expr_mul(k->symbols, expr_int(k->symbols, PARTS), groups_extent(k, s.reduced, s.n_reduced));
@@ -262,9 +276,10 @@ static void single_body(Kernel *k, Reduction *r)
     r->rows = groups_extent(k, s.kept, s.n_kept);
     block_open(k, "FOR_EACH (i, %s)", size_bare(k, r->rows));
     row_groups(k, loop_var(k, "i", r->rows), s.kept, s.n_kept, of_group);
-    line(k, "%s s = %s;", r->by.type, r->by.start);
-    take_element(k, r, of_group, "s");
-    line(k, "%s[i] = %s;", y, result(k, r, "s"));
+    r->sum = fresh_name(k, local_name(k, r->y));
+    line(k, "%s %s = %s;", r->by.type, r->sum, r->by.start);
+    take_element(k, r, of_group, r->sum);
+    line(k, "%s[i] = %s;", y, result(k, r, r->sum));
     block_close(k);
     r->each = NULL;
 }
@@ -289,30 +304,46 @@ static void parts_body(Kernel *k, void *context)
     Reduction *r = context;
     const char *y = param_result(k, r->y, "y"),
                *part = param_other(k, ARG_SCRATCH, "part", text_of(k, "const %s *", r->by.type), r->offset);
+    size_called(k, r->parts, "parts");
+    size_called(k, r->rows, "rows");
+    if (r->columns) size_any(k, r->each, "columns");
     const char *parts = size_bare(k, r->parts), *n = size_bare(k, r->rows);
-    const char *value = stored(k, r->y->dtype, (Code){r->columns ? "s[OWN(k)]" : "s", BINDS_LOW, 0});
+    const char *sum = fresh_name(k, local_name(k, r->y)), *own = text_of(k, r->columns ? "%s[OWN(k)]" : "%s", sum);
+    const char *value = stored(k, r->y->dtype, (Code){own, BINDS_LOW, 0});
     if (!r->columns) {
         block_open(k, "FOR_ROWS (row, %s)", n);
-        line(k, "%s s = %s;", r->by.type, r->by.start);
-        block_open(k, "REDUCES(%s, s)\nFOR_THREADS (p, %s)", r->by.reduces, parts);
-        line(k, "%s;", combined(k, &r->by, "s", text_of(k, "%s[row * %s + p]", part, parts)));
+        line(k, "%s %s = %s;", r->by.type, sum, r->by.start);
+        block_open(k, "REDUCES(%s, %s)\nFOR_THREADS (p, %s)", r->by.reduces, sum, parts);
+        line(k, "%s;", combined(k, &r->by, sum, text_of(k, "%s[row * %s + p]", part, parts)));
         block_close(k);
-        line(k, "s = %s(s);", r->by.combine);
+        line(k, "%s = %s(%s);", sum, r->by.combine, sum);
         line(k, "if (FIRST_THREAD) %s[row] = %s;", y, value);
         block_close(k);
         return;
     }
     const char *width = size_bare(k, r->each); /* here: columns */
-    block_open(k, "FOR_ROWS (block, %s * strips(%s))", n, width);
-    line(k, "const Index row = block / strips(%s), column = block %% strips(%s) * STRIP, width = strip_width(%s, column);", width,
-         width, width);
-    line(k, "%s s[STRIP_OWN];", r->by.type);
-    line(k, "FOR_STRIP (k, width) s[OWN(k)] = %s;", r->by.start);
+    const bool one = expr_is(r->rows, 1);
+    if (one) {
+        block_open(k, "FOR_ROWS (block, strips(%s))", width);
+        line(k, "const Index column = block * STRIP, width = strip_width(%s, column);", width);
+    } else {
+        block_open(k, "FOR_ROWS (block, %s * strips(%s))", n, width);
+        line(k, "const Index row = block / strips(%s);", width);
+        line(k, "const Index column = block %% strips(%s) * STRIP, width = strip_width(%s, column);", width, width);
+    }
+    line(k, "%s %s[STRIP_OWN];", r->by.type, sum);
+    line(k, "FOR_STRIP (k, width) %s = %s;", own, r->by.start);
     block_open(k, "for (Index p = 0; p < %s; p++)", parts);
-    line(k, "const Index at = (row * %s + p) * %s + column;", parts, width);
-    line(k, "FOR_STRIP (k, width) %s;", combined(k, &r->by, "s[OWN(k)]", text_of(k, "%s[at + k]", part)));
+    if (one)
+        line(k, "const Index at = p * %s + column;", width);
+    else
+        line(k, "const Index at = (row * %s + p) * %s + column;", parts, width);
+    line(k, "FOR_STRIP (k, width) %s;", combined(k, &r->by, own, text_of(k, "%s[at + k]", part)));
     block_close(k);
-    line(k, "FOR_STRIP (k, width) %s[row * %s + column + k] = %s;", y, width, value);
+    if (one)
+        line(k, "FOR_STRIP (k, width) %s[column + k] = %s;", y, value);
+    else
+        line(k, "FOR_STRIP (k, width) %s[row * %s + column + k] = %s;", y, width, value);
     block_close(k);
 }
 
@@ -344,6 +375,7 @@ static void emit_plain(Emission *e, Reduction *r)
     const bool columns = r->columns;
     r->parts = choose_parts(k, &s, columns);
     if (!r->parts) {
+        k->kind = columns ? "column kernel" : r->each ? "row kernel" : "loop kernel";
         Launch *l = kernel_launch(k, group_name(e->all, e->group), r->rows, r->each,
                                   r->columns ? 64 : threads_for(e->all, r->each ? r->each : r->rows));
         vec_push(e->all->arena, &e->launches, l);
@@ -358,6 +390,7 @@ static void emit_plain(Emission *e, Reduction *r)
     kernel_axes(k, r->x->shape, kinds, r->x->rank);
     kernel_write(k, reduce_body, r);
     const char *name = group_name(e->all, e->group);
+    k->kind = columns ? "column kernel, first of two stages," : "row kernel, first of two stages,";
     Launch *l = kernel_launch(k, arena_text(e->all->arena, "%s_parts", name), r->rows, r->each, columns ? 64 : 256);
     vec_push(e->all->arena, &e->launches, l);
     Kernel *second = kernel_new_indexed(e->all, e->group);
@@ -365,6 +398,8 @@ static void emit_plain(Emission *e, Reduction *r)
     r->each = columns ? k->groups[s.kept[s.n_kept - 1]].extent : NULL;
     kernel_axes(second, NULL, NULL, 0);
     kernel_write(second, parts_body, r);
+    second->kind = columns ? "column kernel, second of two stages," : "row kernel, second of two stages,";
+    second->part = true;
     Expr *strips = columns ? expr_mul(symbols, r->rows, expr_ceildiv(symbols, r->each, expr_int(symbols, PARTS))) : r->rows;
     l = kernel_launch(second, arena_text(e->all->arena, "%s_of_parts", op_info(r->op->kind)->name), strips,
                       columns ? expr_mul(symbols, r->parts, expr_int(symbols, PARTS)) : r->parts, 64);
@@ -394,6 +429,8 @@ static void arg_body(Kernel *k, void *context)
         r->each = NULL;
         return;
     }
+    size_called(k, r->rows, "rows");
+    size_called(k, k->groups[s.reduced[0]].extent, "columns");
     block_open(k, "FOR_ROWS (row, %s)", size_bare(k, r->rows));
     row_groups(k, loop_var(k, "row", r->rows), s.kept, s.n_kept, of_group);
     line(k, "Best<%s> best = {0, -1};", type);
@@ -418,6 +455,7 @@ static void emit_arg(Emission *e, Reduction *r)
     Kernel *k = kernel_new_indexed(e->all, e->group);
     kernel_axes(k, r->x->shape, kinds, r->x->rank);
     kernel_write(k, arg_body, r);
+    k->kind = "row kernel";
     Launch *l = kernel_launch(k, op_info(r->op->kind)->name, r->rows, r->each, threads_for(e->all, r->each ? r->each : r->rows));
     vec_push(e->all->arena, &e->launches, l);
 }

@@ -225,7 +225,7 @@ static void add_part(Maker *m, Items *items, Value *sum, Value *part, const Op *
     Symbols *s = m->l->symbols;
     Launch *add = NEW(arena, Launch);
     Expr *count = value_count(m->p->graph, sum);
-    *add = (Launch){.kernel = "add_part", .library = true, .comment = "", .flops = count};
+    *add = (Launch){.kernel = "add_part", .library = true, .flops = count};
     add->moved = expr_mul(s, value_bytes(m->p->graph, sum), expr_int(s, 3));
     vec_push(arena, &add->args, ((Arg){.kind = ARG_VALUE, .value = sum}));
     vec_push(arena, &add->args, ((Arg){.kind = ARG_VALUE, .value = part}));

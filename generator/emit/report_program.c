@@ -1,5 +1,6 @@
 /* A program's part of report.html: buffers with their lives, kernels with what fusing saves and why it ended where it did. */
 #include "emit/report_private.h"
+#include "emit/saved.h"
 #include <string.h>
 
 /* ---- buffers ---- */
@@ -74,80 +75,6 @@ static int ops_word(Report *r, const Group *group)
     return report_word(r, buf_text(&text));
 }
 
-/* What lies in memory of an operand, where every operation is a kernel of its own: constants, counters and broadcasts never do. */
-static const Value *in_memory(const Value *v)
-{
-    while (v->def && (v->def->kind == OP_broadcast || v->def->kind == OP_reshape)) v = v->def->in[0];
-    const bool made = v->def && op_info(v->def->kind)->class == SOURCE && v->def->kind != OP_random;
-    return made || v->origin == FROM_HYPER ? NULL : v;
-}
-
-static Expr *alone(Report *r, const Graph *g, const Op *op);
-
-/* Attention as it would be written out. */
-static Expr *attention_alone(Report *r, const Op *op)
-{
-    Symbols *s = r->l->symbols;
-    Graph *g = graph_new(r->arena, s, "attention");
-    Value **in = NEW_ARRAY(r->arena, Value *, op->n_in + 1);
-    for (int i = 0; i < op->n_in; i++)
-        in[i] = graph_input(g, arena_text(r->arena, "%d", i), op->in[i]->dtype, op->in[i]->rank, op->in[i]->shape, FROM_PARAMETER);
-    Op *copy = graph_op(g, op->kind, in, op->n_in, op->n_out);
-    for (int i = 0; i < op->n_out; i++) {
-        const Value *y = op->out[i];
-        vec_push(r->arena, &g->outputs, op_result(g, copy, i, y->dtype, y->rank, y->shape));
-    }
-    for (int b = 0; b < 2; b++) copy->body[b] = op->body[b];
-    pass_decompose_attention(g);
-    Expr *sum = expr_int(s, 0);
-    for (int o = 0; o < g->ops.n; o++) sum = expr_add(s, sum, alone(r, g, g->ops.at[o]));
-    return sum;
-}
-
-static bool is_free(const Op *op)
-{
-    const OpClass class = op_info(op->kind)->class;
-    return class == SOURCE || class == REGION || op->kind == OP_broadcast || op->kind == OP_reshape;
-}
-
-/* What an operation reads and writes as a kernel of its own. */
-static Expr *alone(Report *r, const Graph *g, const Op *op)
-{
-    Symbols *s = r->l->symbols;
-    if (op_info(op->kind)->class == ATTENTION) return attention_alone(r, op);
-    Expr *sum = expr_int(s, 0);
-    if (is_free(op)) return sum;
-    for (int i = 0; i < op->n_in; i++) {
-        const Value *v = in_memory(op->in[i]);
-        bool again = false;
-        for (int k = 0; k < i; k++) again |= in_memory(op->in[k]) == v;
-        if (v && !again) sum = expr_add(s, sum, value_bytes(g, v));
-    }
-    for (int i = 0; i < op->n_out; i++) sum = expr_add(s, sum, value_bytes(g, op->out[i]));
-    return sum;
-}
-
-/* What the group's operations would read and write as kernels of their own, less what the group does.  An operation that is made
- * again in several groups would be one kernel: it counts where it comes first. */
-static Expr *bytes_saved(Report *r, const Graph *g, const Group *group, uint8_t *counted)
-{
-    Symbols *s = r->l->symbols;
-    Expr *sum = expr_int(s, 0);
-    int kernels = 0;
-    for (int o = 0; o < group->ops.n; o++) {
-        const Op *op = group->ops.at[o];
-        if (counted[op->id] || is_free(op)) continue;
-        counted[op->id] = 1;
-        kernels += op_info(op->kind)->class == ATTENTION ? 2 : 1;
-        sum = expr_add(s, sum, alone(r, g, op));
-    }
-    if (kernels < 2) return NULL;
-    for (int i = 0; i < group->in.n; i++)
-        if (group->in.at[i]->origin != FROM_HYPER) sum = expr_sub(s, sum, value_bytes(g, group->in.at[i]));
-    for (int i = 0; i < group->out.n; i++) sum = expr_sub(s, sum, value_bytes(g, group->out.at[i]));
-    return expr_canonical(s, sum);
-}
-
 /* How often the body of a loop runs in a step; NULL: nobody knows before. */
 static Expr *loop_times(Report *r, const Program *p, const Unit *unit)
 {
@@ -167,7 +94,8 @@ static Expr *loop_saved(Report *r, const Program *p, const Unit *unit)
     Expr *sum = expr_int(s, 0);
     uint8_t *counted = NEW_ARRAY(r->arena, uint8_t, body->graph->next_op + 1);
     for (int i = 0; i < body->list.n; i++) {
-        Expr *saved = bytes_saved(r, body->graph, body->list.at[i], counted);
+        int kernels;
+        Expr *saved = bytes_saved(r->arena, s, body->list.at[i], counted, &kernels);
         if (saved) sum = expr_add(s, sum, saved);
     }
     return expr_is(sum, 0) ? NULL : expr_canonical(s, expr_mul(s, sum, times));
@@ -191,22 +119,13 @@ static Expr *unit_moved(Report *r, const Program *p, const Unit *unit)
     return expr_canonical(s, expr_mul(s, sum, times));
 }
 
-/* Of a scan that is one kernel: its body's operations as kernels of their own in every step, less what it moves. */
-static Expr *cell_saved(Report *r, const Unit *unit)
-{
-    Symbols *s = r->l->symbols;
-    const Op *scan = unit->group->ops.at[unit->group->ops.n - 1];
-    const Graph *body = scan->body[0];
-    const int64_t carries = op_int(scan, ATTR_carries);
-    Expr *sum = expr_int(s, 0), *times = op_int(scan, ATTR_slices) ? scan->in[carries]->shape[0] : scan->out[carries]->shape[0];
-    for (int o = 0; o < body->ops.n; o++) sum = expr_add(s, sum, alone(r, body, body->ops.at[o]));
-    return expr_canonical(s, expr_sub(s, expr_mul(s, sum, times), unit->moved));
-}
-
 static Expr *unit_saved(Report *r, const Program *p, const Unit *unit, uint8_t *counted)
 {
-    if (unit->group->kind == GROUP_CELL) return cell_saved(r, unit);
-    return unit->group->kind == GROUP_REGION ? loop_saved(r, p, unit) : bytes_saved(r, p->graph, unit->group, counted);
+    Symbols *s = r->l->symbols;
+    const Group *group = unit->group;
+    int kernels;
+    if (group->kind == GROUP_CELL) return bytes_saved_by_cell(r->arena, s, group->ops.at[group->ops.n - 1], unit->moved);
+    return group->kind == GROUP_REGION ? loop_saved(r, p, unit) : bytes_saved(r->arena, s, group, counted, &kernels);
 }
 
 static void put_units(Report *r, const Program *p)

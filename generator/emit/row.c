@@ -177,10 +177,10 @@ static Index index_of(Kernel *k, const Value *v, const Value *like, const Index 
 
 static const char *result_name(Kernel *k, const RowPlan *p, const Value *v)
 {
-    int at = 0;
+    Value *out = p->group->out.at[0];
     for (int i = 0; i < p->group->out.n; i++)
-        if (p->group->out.at[i] == v) at = i;
-    return param_result(k, p->group->out.at[at], p->group->out.n == 1 ? "y" : text_of(k, "y%d", at));
+        if (p->group->out.at[i] == v) out = p->group->out.at[i];
+    return p->group->out.n == 1 ? param_result(k, out, "y") : param_update(k, out);
 }
 
 /* Opens the loops along the row; the innermost is shared out among threads. */
@@ -211,8 +211,8 @@ static void store_loop(Kernel *k, RowPlan *p, int t, const Index *index)
         const Cell *c = &p->cell[i];
         if (c->loop != t || !c->place) continue;
         Index at = index_of(k, c->value, p->group->row, index);
-        code[i] = element(k, c->value, &at);
-        if (n > 1 || t < p->loops) code[i] = named(k, code[i], compute_type(c->value->dtype), "v");
+        code[i] = n > 1 || t < p->loops ? element(k, c->value, &at) : element_stored(k, c->value, &at);
+        if (n > 1 || t < p->loops) code[i] = named(k, code[i], compute_type(c->value->dtype), local_name(k, c->value));
     }
     for (int i = 0; i < p->n; i++) {
         const Cell *c = &p->cell[i];
@@ -264,7 +264,7 @@ static void reduction_loop(Kernel *k, RowPlan *p, int t, Cell **set, int n, cons
     Buf names = {.arena = k->arena};
     bool last = true;
     for (int i = 0; i < n; i++) {
-        set[i]->name = fresh_name(k, strcmp(by->reduces, "+") == 0 ? "sum" : "s");
+        set[i]->name = fresh_name(k, local_name(k, set[i]->value));
         line(k, "%s %s = %s;", by->type, set[i]->name, by->start);
         buf_printf(&names, ", %s", set[i]->name);
     }
@@ -277,7 +277,7 @@ static void reduction_loop(Kernel *k, RowPlan *p, int t, Cell **set, int n, cons
         Value *operand = set[i]->value->def->in[0];
         const Index at = index_of(k, operand, p->group->row, &index);
         x[i] = element(k, operand, &at);
-        if (with_stores) x[i] = named(k, x[i], compute_type(operand->dtype), "v");
+        if (with_stores) x[i] = named(k, x[i], compute_type(operand->dtype), local_name(k, operand));
     }
     if (with_stores) store_loop(k, p, t, &index);
     for (int i = 0; i < n; i++) line(k, "%s;", combined(k, by, set[i]->name, wrapped(k, x[i], BINDS_LOW)));
@@ -310,7 +310,7 @@ static void store_per_row(Kernel *k, RowPlan *p, const Affine *of_group, const c
         const Cell *c = &p->cell[i];
         if (c->whole || !c->output) continue;
         const Index at = row_index(k, p->group->row, p->group->kept, c->value, &index);
-        const Code code = named(k, element(k, c->value, &at), compute_type(c->value->dtype), "v");
+        const Code code = named(k, element(k, c->value, &at), compute_type(c->value->dtype), local_name(k, c->value));
         line(k, "if (FIRST_THREAD) %s[%s] = %s;", result_name(k, p, c->value), row, stored(k, c->value->dtype, code));
     }
 }
@@ -326,6 +326,8 @@ static void row_body(Kernel *k, void *context)
     for (int i = 0; i < p->n; i++) p->cell[i].name = NULL;
     for (int i = 0; i < p->group->out.n; i++) result_name(k, p, p->group->out.at[i]);
     r->rows = groups_extent(k, kept, n_kept);
+    size_called(k, r->rows, "rows");
+    if (k->n_groups && k->groups[k->n_groups - 1].kind) size_called(k, k->groups[k->n_groups - 1].extent, expr_is(r->rows, 1) ? "n" : "columns");
     block_open(k, "FOR_ROWS (row, %s)", size_bare(k, r->rows));
     if (k->pass == PASS_COLLECT)
         for (int i = 0; i < n_kept; i++) of_group[kept[i]] = affine_var(k, group_var(k, kept[i], ""));

@@ -10,126 +10,133 @@
 #include "runtime/device/tile.h"
 #include "runtime/controller/step.h"
 
-/* transpose_each: f32[8, 8] = transpose  "/rnn" */
+/* Copying kernel of "/rnn"
+ * weight (8, 8) -> y (8, 8) */
 template <class Index>
-__global__ void transpose_each(float *__restrict__ y, const float *__restrict__ a)
+__global__ void transpose_each(float *__restrict__ y, const float *__restrict__ weight, Index rows)
 {
-    FOR_ROWS (row, 8) {
-        const Index at = row * 8;
-        FOR_LANES (j, 8) y[at + j] = a[row + j * 8];
+    FOR_ROWS (row, rows) {
+        const Index at = row * rows;
+        FOR_LANES (j, rows) y[at + j] = weight[row + j * rows];
     }
 }
 
-/* body_over_time: f32[n, 8], f32[time, n, 8], f32[time, n, 8] = scan  "/rnn" */
-__global__ void body_over_time(float *__restrict__ y0, float *__restrict__ y1, float *__restrict__ y2,
-                               const float *__restrict__ r, const float *__restrict__ h_first, const float *__restrict__ x,
-                               int64_t n0, int64_t n1)
+/* Scan kernel, all steps of its rows, of "/rnn"
+ * r_in (8, 8), h_first (n, 8), x (time, n, 8) -> h_last (n, 8), h_all (time, n, 8), h_before (time, n, 8) */
+__global__ void body_over_time(float *__restrict__ h_last, float *__restrict__ h_all, float *__restrict__ h_before,
+                               const float *__restrict__ r_in, const float *__restrict__ h_first, const float *__restrict__ x,
+                               int64_t rows, int64_t steps)
 {
-    FOR_ROW_BLOCKS (first, last, n0) {
+    FOR_ROW_BLOCKS (first, last, rows) {
         const float *h = h_first;
-        for (int64_t i = 0; i < n1; i++) {
-            const int64_t t = i;
-            const float *const x_t = x + t * (n0 * 8);
-            float *const y1_t = y1 + t * (n0 * 8);
-            float *const y2_t = y2 + t * (n0 * 8);
-            rows_dot_each(h, strided(r, 8, 1), first, last, 8, 8, [=](int64_t row, int64_t j, float sum) INLINED {
-                y1_t[row * 8 + j] = tanhf(sum + x_t[row * 8 + j]);
+        for (int64_t t = 0; t < steps; t++) {
+            const float *const x_t = x + t * (rows * 8);
+            float *const h_all_t = h_all + t * (rows * 8);
+            float *const h_before_t = h_before + t * (rows * 8);
+            rows_dot_each(h, strided(r_in, 8, 1), first, last, 8, 8, [=](int64_t row, int64_t j, float sum) INLINED {
+                h_all_t[row * 8 + j] = tanhf(sum + x_t[row * 8 + j]);
             });
             __syncthreads();
             FOR_BLOCK_ROWS (row, first, last) {
                 const int64_t at = row * 8;
-                FOR_ROW_LANES (j, 8) y2_t[at + j] = h[at + j];
+                FOR_ROW_LANES (j, 8) h_before_t[at + j] = h[at + j];
             }
             __syncthreads();
-            h = y1_t;
+            h = h_all_t;
         }
         FOR_BLOCK_ROWS (row, first, last) {
-            const int64_t at2 = row * 8;
-            FOR_ROW_LANES (j, 8) y0[at2 + j] = h[at2 + j];
+            const int64_t at = row * 8;
+            FOR_ROW_LANES (j, 8) h_last[at + j] = h[at + j];
         }
     }
 }
 
-/* reduce_sum: f32[] = reduce_sum  "loss" */
+/* Row kernel of "loss"
+ * h_all (time, n, 8) -> y () */
 template <class Index>
-__global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ a, Index n0)
+__global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ h_all, Index n)
 {
     FOR_ROWS (row, 1) {
-        float s = 0;
-        REDUCES(+, s)
-        FOR_THREADS (j, n0) s += a[j];
-        s = block_sum(s);
-        if (FIRST_THREAD) y[row] = s;
+        float sum = 0;
+        REDUCES(+, sum)
+        FOR_THREADS (j, n) sum += h_all[j];
+        sum = block_sum(sum);
+        if (FIRST_THREAD) y[row] = sum;
     }
 }
 
-/* broadcast_each: f32[n, 8] = broadcast  "/rnn" */
+/* Copying kernel of "/rnn"
+ * -> y (n, 8) */
 template <class Index>
-__global__ void broadcast_each(float *__restrict__ y, Index n0)
+__global__ void broadcast_each(float *__restrict__ y, Index n)
 {
-    FOR_EACH (i, n0) y[i] = 0.f;
+    FOR_EACH (i, n) y[i] = 0.f;
 }
 
-/* broadcast_each_2: f32[time, n, 8] = broadcast  "loss" */
+/* Copying kernel of "loss"
+ * -> y (time, n, 8) */
 template <class Index>
-__global__ void broadcast_each_2(float *__restrict__ y, Index n0)
+__global__ void broadcast_each_2(float *__restrict__ y, Index n)
 {
-    FOR_EACH (i, n0) y[i] = 1.f;
+    FOR_EACH (i, n) y[i] = 1.f;
 }
 
-/* gradient_over_time: f32[n, 8], f32[time, n, 8] = scan  "/rnn" */
-__global__ void gradient_over_time(float *__restrict__ y0, float *__restrict__ y1, const float *__restrict__ r,
-                                   const float *__restrict__ gradient_of_carry_first,
-                                   const float *__restrict__ gradient_of_stacked, const float *__restrict__ stash,
-                                   float *__restrict__ gradient_of_carry_both, int64_t n0, int64_t n1)
+/* Scan kernel, all steps of its rows, of "/rnn"
+ * r_in (8, 8), gradient_first (n, 8), gradient_of_stacked (time, n, 8), h_all (time, n, 8) -> gradient_last (n, 8),
+ *    gradients (time, n, 8) */
+__global__ void gradient_over_time(float *__restrict__ gradient_last, float *__restrict__ gradients,
+                                   const float *__restrict__ r_in, const float *__restrict__ gradient_first,
+                                   const float *__restrict__ gradient_of_stacked, const float *__restrict__ h_all,
+                                   float *__restrict__ gradient_both, int64_t rows, int64_t steps)
 {
-    FOR_ROW_BLOCKS (first, last, n0) {
-        const float *gradient_of_carry = gradient_of_carry_first;
-        for (int64_t i = 0; i < n1; i++) {
-            const int64_t t = n1 - 1 - i;
-            const float *const gradient_of_stacked_t = gradient_of_stacked + t * (n0 * 8);
-            const float *const stash_t = stash + t * (n0 * 8);
-            float *const y1_t = y1 + t * (n0 * 8);
-            float *const gradient_of_carry_next = gradient_of_carry_both + i % 2 * (n0 * 8);
+    FOR_ROW_BLOCKS (first, last, rows) {
+        const float *gradient = gradient_first;
+        for (int64_t t = steps - 1; t >= 0; t--) {
+            const float *const gradient_of_stacked_t = gradient_of_stacked + t * (rows * 8);
+            const float *const h_all_t = h_all + t * (rows * 8);
+            float *const gradients_t = gradients + t * (rows * 8);
+            float *const gradient_next = gradient_both + t % 2 * (rows * 8);
             FOR_BLOCK_ROWS (row, first, last) {
                 const int64_t at = row * 8;
                 FOR_ROW_LANES (j, 8) {
-                    const float v = gradient_of_carry[at + j] + gradient_of_stacked_t[at + j];
-                    const float v2 = stash_t[at + j];
-                    y1_t[at + j] = v * (1.f - v2 * v2);
+                    const float h_all_now = h_all_t[at + j];
+                    gradients_t[at + j] = (gradient[at + j] + gradient_of_stacked_t[at + j]) * (1.f - h_all_now * h_all_now);
                 }
             }
             __syncthreads();
-            rows_dot(gradient_of_carry_next, y1_t, strided(r, 8, 1), first, last, 8, 8);
+            rows_dot(gradient_next, gradients_t, strided(r_in, 8, 1), first, last, 8, 8);
             __syncthreads();
-            gradient_of_carry = gradient_of_carry_next;
+            gradient = gradient_next;
         }
         FOR_BLOCK_ROWS (row, first, last) {
-            const int64_t at2 = row * 8;
-            FOR_ROW_LANES (j, 8) y0[at2 + j] = gradient_of_carry[at2 + j];
+            const int64_t at = row * 8;
+            FOR_ROW_LANES (j, 8) gradient_last[at + j] = gradient[at + j];
         }
     }
 }
 
-/* update: f32[8, 8], f32[8, 8], f32[8, 8] = mul, mul, sub, mul, mul, add, mul, mul, mul, add, sqrt, sqrt, div, add, div, div, mul, sub  "r" */
+/* Update kernel of "r"
+ * exp_avg (8, 8), gradient (8, 8), exp_avg_sq (8, 8), weight (8, 8) -> new_exp_avg (8, 8), new_exp_avg_sq (8, 8),
+ *    new_weight (8, 8)
+ * 18 operations in one: 7192 bytes less to move */
 template <class Index>
 __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_weight, const float *exp_avg, const float *gradient,
                        const float *exp_avg_sq, const float *weight, float beta1, float one_minus_beta1, float beta2,
                        float one_minus_beta2, float lr, float weight_decay, float bias_correction1, float bias_correction2,
                        float eps, Index n)
 {
-    const float v5 = lr * weight_decay;
-    const float v6 = sqrtf(bias_correction2);
-    const float v7 = lr / bias_correction1;
+    const float decay = lr * weight_decay;
+    const float root = sqrtf(bias_correction2);
+    const float rate = lr / bias_correction1;
     FOR_EACH (i, n) {
-        const float v = gradient[i];
-        const float v2 = beta1 * exp_avg[i] + one_minus_beta1 * v;
-        const float v3 = beta2 * exp_avg_sq[i] + one_minus_beta2 * (v * v);
-        const float v4 = weight[i];
-        const float v8 = v4 - v5 * v4 - v7 * (v2 / (sqrtf(v3) / v6 + eps));
-        new_exp_avg[i] = v2;
-        new_exp_avg_sq[i] = v3;
-        new_weight[i] = v8;
+        const float gradient_i = gradient[i];
+        const float next_exp_avg = beta1 * exp_avg[i] + one_minus_beta1 * gradient_i;
+        const float next_exp_avg_sq = beta2 * exp_avg_sq[i] + one_minus_beta2 * (gradient_i * gradient_i);
+        const float weight_i = weight[i];
+        const float next_weight = weight_i - decay * weight_i - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + eps));
+        new_exp_avg[i] = next_exp_avg;
+        new_exp_avg_sq[i] = next_exp_avg_sq;
+        new_weight[i] = next_weight;
     }
 }
 
@@ -154,7 +161,7 @@ STEP_FUNCTION int train_step(Step *s)
     /* ---- forward ---- */
     float *const rnn_transpose = buffer<float>(s, TRAIN_RNN_TRANSPOSE);                             /* (8, 8) */
     float *const rnn = buffer<float>(s, TRAIN_RNN);                                                 /* (n, 8) */
-    unit(s, 0);   LAUNCH(s, transpose_each, rows(8, 8), 32)(rnn_transpose, w->r);                   /* "/rnn" */
+    unit(s, 0);   LAUNCH(s, transpose_each, rows(8, 8), 32)(rnn_transpose, w->r, 8);                /* "/rnn" */
     float *const h = buffer<float>(s, TRAIN_H);                                                     /* (n, 8) */
     float *const x = buffer<float>(s, TRAIN_X);                                                     /* (time, n, 8) */
     float *const rnn_scan_1 = buffer<float>(s, TRAIN_RNN_SCAN_1);                                   /* (time, n, 8) */

@@ -7,25 +7,28 @@
 #include "runtime/device/device.h"
 #include "runtime/controller/step.h"
 
-/* lt_each: bool[] = lt */
+/* Loop kernel
+ * index () -> y () */
 template <class Index>
-__global__ void lt_each(bool *__restrict__ y, const int64_t *__restrict__ a)
+__global__ void lt_each(bool *__restrict__ y, const int64_t *__restrict__ index)
 {
-    FOR_EACH (i, 1) y[0] = a[0] < 3;
+    FOR_EACH (i, 1) y[0] = index[0] < 3;
 }
 
-/* tanh_each: f32[n, 8] = tanh */
+/* Loop kernel
+ * x (n, 8) -> y (n, 8) */
 template <class Index>
-__global__ void tanh_each(float *y, const float *a, Index n0)
+__global__ void tanh_each(float *y, const float *x, Index n)
 {
-    FOR_EACH (i, n0) y[i] = tanhf(a[i]);
+    FOR_EACH (i, n) y[i] = tanhf(x[i]);
 }
 
-/* exp_each: f32[n, 8] = exp */
+/* Loop kernel
+ * x (n, 8) -> y (n, 8) */
 template <class Index>
-__global__ void exp_each(float *y, const float *a, Index n0)
+__global__ void exp_each(float *y, const float *x, Index n)
 {
-    FOR_EACH (i, n0) y[i] = expf(a[i]);
+    FOR_EACH (i, n) y[i] = expf(x[i]);
 }
 
 

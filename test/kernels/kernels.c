@@ -179,7 +179,7 @@ static void put_launch(Case *c, const Launch *l)
         case ARG_SCRATCH: buf_printf(c->out, "(%s *)(scratch + %s)", a->type, a->expr ? number(c, a->expr) : "0"); break;
         }
     }
-    buf_printf(c->out, "); /* %s */\n", l->comment);
+    buf_put(c->out, ");\n");
 }
 
 static void put_group(Case *c, Kernels *kernels, const Group *group)
