@@ -133,8 +133,7 @@ const char *operand_text(Arena *arena, const char *name, const Value *v)
     return buf_text(&out);
 }
 
-/* A line of a comment, broken between words where it is too long; what follows is indented. */
-static void put_comment(Buf *out, const char *text)
+void put_comment(Buf *out, const char *text)
 {
     size_t column = 3;
     while (*text) {

@@ -16,5 +16,6 @@ typedef struct KernelText {
 const char *kernel_definition(Arena *arena, const char *name, bool indexed, const char *const *params, int n, const char *body);
 const char *nodes_text(Arena *arena, const Group *group);
 const char *operand_text(Arena *arena, const char *name, const Value *v); /* "x (batch, 64)" */
+void put_comment(Buf *out, const char *text); /* a line of a comment, broken between words where it is too long */
 void kernel_put(Buf *out, Arena *arena, const KernelText *k);
 #endif

@@ -184,13 +184,13 @@ const char *made_word(const Value *v)
 }
 
 /* Words that say nothing once the kernel that made the value is out of sight. */
-static bool is_passing(const char *word)
+bool word_tells(const char *word)
 {
     static const char *const words[] = {"added",    "product", "scaled", "chosen",  "value", "difference", "ratio",  "raised", "negative",
                                         "weighted", "larger",  "smaller", "padded", "joined", "dots",      "of_label", "gathered", "scattered"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(words[i], word) == 0) return true;
-    return false;
+        if (strcmp(words[i], word) == 0) return false;
+    return true;
 }
 
 /* ---- cells ---- */
@@ -278,12 +278,12 @@ const char *operand_word(Arena *arena, const Group *group, const Value *v)
     const char *word = made_word(from);
     if (made_by(from, OP_scan)) return scan_word(arena, from->def, from->result);
     if (from->def && strcmp(from->def->role, "gradient") == 0 && strcmp(word, "projected") == 0) return "gradient";
-    if (integer && is_passing(word)) {
+    if (integer && !word_tells(word)) {
         use = use_word(group, v, 0);
         return use && strcmp(use, "labels") == 0 ? use : "index";
     }
-    if (v->dtype == DTYPE_bool && is_passing(word)) return "mask";
-    if (!is_passing(word)) return word;
+    if (v->dtype == DTYPE_bool && !word_tells(word)) return "mask";
+    if (word_tells(word)) return word;
     return from->def && strcmp(from->def->role, "gradient") == 0 ? "gradient" : "x";
 }
 

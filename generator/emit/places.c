@@ -1,25 +1,41 @@
 /* Where values lie: buffers with their lives, results in the memory of operands, names of both in the step. */
+#include "emit/names.h"
 #include "emit/program_private.h"
 #include "support/diag.h"
 #include <string.h>
 
 /* ---- names ---- */
-/* The operation's node, "d_" before what is of the backward pass; the last operation of a node bears its plain name, others their
- * kind too. */
+/* "/blocks.0/ln_1/LayerNormalization_output_0" is blocks.0/ln_1: a module that is little more than one operation bears its name. */
+static const char *module_name(Arena *arena, const char *path, bool *is_module)
+{
+    static const char *const operations[] = {"MatMul", "Gemm", "Conv", "LayerNormalization", "BatchNormalization", "Gather", "GRU", "LSTM", "RNN"};
+    char *copy = arena_copy(arena, path, strlen(path)), *output = strstr(copy, "_output_0");
+    if (output && !output[9]) *output = 0;
+    char *last = strrchr(copy, '/');
+    *is_module = false;
+    if (*copy != '/' || !last || last == copy) return copy;
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
+        if (strcmp(last + 1, operations[i]) == 0) *is_module = true;
+    if (*is_module) *last = 0;
+    return copy;
+}
+
+/* The operation's node, "d_" before what is of the backward pass; the last operation of a node bears its plain name, others what they
+ * are too. */
 static const char *value_c_name(Maker *m, const Value *v)
 {
     Arena *arena = m->l->arena;
     const Op *op = v->def;
     if (!op) return layout_unique(m->l, m->names, c_name(arena, *v->name ? v->name : "value"));
-    bool gradient = strcmp(op->role, "gradient") == 0;
-    const char *base = *v->name ? c_name(arena, v->name) : *op->source ? c_name(arena, op->source) : op_info(op->kind)->name;
+    const char *what = word_tells(made_word(v)) ? made_word(v) : op_info(op->kind)->name, *from = *v->name ? v->name : op->source;
+    const bool gradient = strcmp(op->role, "gradient") == 0, contracts = op->kind == OP_dot || op->kind == OP_conv;
+    bool is_module = false;
+    const char *base = *from ? c_name(arena, module_name(arena, from, &is_module)) : what;
     const Op *last = map_get(m->last_of, arena_text(arena, "%s %s", op->role, op->source));
-    const char *kind = op_info(op->kind)->name;
-    bool says_kind = strcmp(base, kind) == 0 || (last == op && v->result == 0) || *v->name;
-    const char *which = v->result ? arena_text(arena, "_%d", v->result) : "";
-    return layout_unique(
-        m->l, m->names,
-        arena_text(arena, "%s%s%s%s%s", gradient ? "d_" : "", base, says_kind ? "" : "_", says_kind ? "" : kind, which));
+    const bool plain = strcmp(base, what) == 0 || (last == op && v->result == 0) || *v->name || (*from && is_module && contracts && !gradient);
+    const char *which = v->result && strcmp(what, op_info(op->kind)->name) == 0 ? arena_text(arena, "_%d", v->result) : "";
+    const char *kind = contracts ? op_info(op->kind)->name : what;
+    return layout_unique(m->l, m->names, arena_text(arena, "%s%s%s%s%s", gradient ? "d_" : "", base, plain ? "" : "_", plain ? "" : kind, which));
 }
 
 void find_last_ops(Maker *m, const Graph *g)

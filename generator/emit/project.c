@@ -114,7 +114,11 @@ static void write_text(Folder *folder, const char *name, TextOf *text_of, const 
 {
     Layout brief = *layout;
     brief.arena = arena_new();
-    folder_text(folder, name, text_of(project, &brief, programs, n, kernels));
+    const char *text = text_of(project, &brief, programs, n, kernels);
+    if (*text)
+        folder_text(folder, name, text);
+    else
+        folder_without(folder, name);
     arena_free(brief.arena);
 }
 
@@ -168,6 +172,7 @@ static void write_folder(const Project *project, const Layout *layout, Program *
     Folder *folder = folder_open(arena, project->options->out);
     write_text(folder, "model.h", text_of_header, project, layout, programs, n, kernels);
     write_text(folder, "model.cu", model_cu, project, layout, programs, n, kernels);
+    write_text(folder, "lean.h", lean_h, project, layout, programs, n, kernels);
     write_text(folder, "controller.c", text_of_tables, project, layout, programs, n, kernels);
     if (unfused)
         write_text(folder, "unfused.cu", unfused_cu, project, layout, programs, n, kernels_text(unfused));

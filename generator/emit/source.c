@@ -1,4 +1,5 @@
 /* The files model.cu and unfused.cu: a head that says what the program is, what they include, kernels, then the steps. */
+#include "emit/kernel_text.h"
 #include "emit/step_private.h"
 #include <string.h>
 
@@ -21,33 +22,42 @@ const char *commented(const Layout *l, const char *text)
     comment_put(&out, text);
     return buf_text(&out);
 }
+
 static const char *file_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-static void dims_line(Buf *out, const Layout *l)
+/* A line of the head: what it is about, then the text. */
+static void head_line(Buf *out, const char *about, const char *text)
 {
-    buf_put(out, " * dims   ");
+    buf_printf(out, " * %-10s ", about);
+    put_comment(out, text);
+    buf_put(out, "\n");
+}
+
+static void dims_lines(Buf *out, const Layout *l)
+{
+    Buf dims = {.arena = l->arena}, blocks = {.arena = l->arena};
     for (int i = 0; i < l->dims.n; i++) {
         Expr *symbol = l->dims.at[i].symbol;
         SymbolFacts f = symbol_facts(l->symbols, symbol);
-        buf_put(out, i ? ", " : "");
-        comment_put(out, expr_symbol_name(symbol));
-        if (layout_block(l, symbol)) {
-            buf_printf(out, " rows of %s at a time", commented(l, expr_text(l->arena, layout_block(l, symbol)->rows)));
-            continue;
-        }
-        if (f.late)
-            buf_printf(out, " <= %s, known late", commented(l, expr_text(l->arena, f.upper)));
+        Buf *line = layout_block(l, symbol) ? &blocks : &dims;
+        buf_put(line, line->length ? ", " : "");
+        comment_put(line, expr_symbol_name(symbol));
+        if (line == &blocks)
+            buf_printf(line, " of %s", commented(l, expr_text(l->arena, layout_block(l, symbol)->rows)));
+        else if (f.late)
+            buf_printf(line, " <= %s, known late", commented(l, expr_text(l->arena, f.upper)));
         else if (f.high >= EXPR_UNBOUNDED)
-            buf_printf(out, " >= %lld", (long long)f.low);
+            buf_printf(line, " >= %lld", (long long)f.low);
         else
-            buf_printf(out, " %lld..%lld", (long long)f.low, (long long)f.high);
-        if (f.likely && !f.late) buf_printf(out, " ~ %lld", (long long)f.likely);
+            buf_printf(line, " %lld..%lld", (long long)f.low, (long long)f.high);
+        if (f.likely && !f.late && line == &dims) buf_printf(line, " ~ %lld", (long long)f.likely);
     }
-    buf_put(out, l->dims.n ? "\n" : "none: every shape is fixed\n");
+    head_line(out, "dims", dims.length ? buf_text(&dims) : "none: every shape is fixed");
+    if (blocks.length) head_line(out, "rows", arena_text(l->arena, "in blocks: %s", buf_text(&blocks)));
 }
 
 static void head(Buf *out, const Project *project, const Layout *l, Program *const *programs, int n, const char *file)
@@ -55,23 +65,18 @@ static void head(Buf *out, const Project *project, const Layout *l, Program *con
     buf_put(out, "/* ");
     comment_put(out, file_name(project->options->model));
     buf_printf(out, " -> %s\n", file);
-    if (project->train) {
-        buf_put(out, " * loss   ");
-        comment_put(out, project->loss.text ? project->loss.text : "the model's own");
-        buf_printf(out, ", optimizer %s, %s\n", project->options->optimizer ? project->options->optimizer : "none",
-                   project->options->precision ? project->options->precision : "fp32");
-    }
-    dims_line(out, l);
+    if (project->train)
+        head_line(out, "loss", commented(l, arena_text(l->arena, "%s, optimizer %s, %s", project->loss.text ? project->loss.text : "the model's own",
+                                                       project->options->optimizer ? project->options->optimizer : "none",
+                                                       project->options->precision ? project->options->precision : "fp32")));
+    dims_lines(out, l);
     for (int i = 0; i < n; i++) {
         const Program *p = programs[i];
-        buf_printf(out, " * %-8s %d kernels; bytes moved ", p->name, p->kernels);
-        comment_put(out, expr_text(l->arena, p->moved));
-        buf_put(out, ",\n *          least possible ");
-        comment_put(out, expr_text(l->arena, p->least));
-        buf_put(out, "\n");
+        head_line(out, p->name, commented(l, arena_text(l->arena, "%d kernels, bytes moved %s, least possible %s", p->kernels,
+                                                        expr_text(l->arena, p->moved), expr_text(l->arena, p->least))));
     }
-    buf_put(out, " * made by ");
-    comment_put(out, project->settings ? project->settings : "disc-gen");
+    head_line(out, "made by", commented(l, project->settings ? project->settings : "disc-gen"));
+    out->text[--out->length] = 0;
     buf_put(out, " */\n");
 }
 
@@ -86,28 +91,47 @@ static bool calls(const char *text, const char *name)
     return false;
 }
 
+/* Steps that run where memory is short stand in lean.h. */
+static bool is_lean(const Program *p)
+{
+    return strcmp(p->name, "train_lean") == 0;
+}
+
+static bool anything_lean(Program *const *programs, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (is_lean(programs[i]) || programs[i]->points.n) return true;
+    return false;
+}
+
+static void put_includes(Buf *out, const char *steps, const char *kernels)
+{
+    buf_put(out, "#include \"model.h\"\n#include \"runtime/device/device.h\"\n");
+    if (calls(steps, "dot")) buf_put(out, "#include \"runtime/device/blas.h\"\n");
+    if (calls(steps, "conv")) buf_put(out, "#include \"runtime/device/conv.h\"\n");
+    if (calls(steps, "pool")) buf_put(out, "#include \"runtime/device/pool.h\"\n");
+    if (strstr(kernels, "SHARED Attention")) buf_put(out, "#include \"runtime/device/attention.h\"\n");
+    if (strstr(kernels, "FOR_ROW_BLOCKS") || strstr(kernels, "Tile<")) buf_put(out, "#include \"runtime/device/tile.h\"\n");
+    buf_put(out, "#include \"runtime/controller/step.h\"\n\n");
+}
+
 /* A source of its own for some of the programs; guards are those of all. */
 static const char *source_text(const Project *project, const Layout *layout, Program *const *programs, int n, Program *const *all,
                                int n_all, const char *kernels, const char *file)
 {
-    Buf out = {.arena = layout->arena};
-    head(&out, project, layout, programs, n, file);
-    Buf steps = {.arena = layout->arena};
+    Buf out = {.arena = layout->arena}, steps = {.arena = layout->arena};
     const Bindings bindings = bindings_make(layout);
     const Guards guards = guards_make(project, layout, &bindings, all, n_all);
     for (int i = 0; i < n; i++) {
-        buf_put(&steps, "\n");
+        if (is_lean(programs[i])) continue;
         step_text(&steps, layout, programs[i], &guards);
+        buf_put(&steps, i + 1 < n && !is_lean(programs[i + 1]) ? "\n" : "");
     }
-    buf_put(&out, "#include \"model.h\"\n#include \"runtime/device/device.h\"\n");
-    if (calls(buf_text(&steps), "dot")) buf_put(&out, "#include \"runtime/device/blas.h\"\n");
-    if (calls(buf_text(&steps), "conv")) buf_put(&out, "#include \"runtime/device/conv.h\"\n");
-    if (calls(buf_text(&steps), "pool")) buf_put(&out, "#include \"runtime/device/pool.h\"\n");
-    if (strstr(kernels, "SHARED Attention")) buf_put(&out, "#include \"runtime/device/attention.h\"\n");
-    if (strstr(kernels, "FOR_ROW_BLOCKS") || strstr(kernels, "Tile<")) buf_put(&out, "#include \"runtime/device/tile.h\"\n");
-    buf_put(&out, "#include \"runtime/controller/step.h\"\n\n");
+    head(&out, project, layout, programs, n, file);
+    put_includes(&out, buf_text(&steps), kernels);
     buf_put(&out, kernels);
     buf_put(&out, buf_text(&steps));
+    if (anything_lean(programs, n)) buf_put(&out, "\n#include \"lean.h\" /* what runs where memory is short */\n");
     return buf_text(&out);
 }
 
@@ -115,6 +139,22 @@ const char *model_cu(const Project *project, const Layout *layout, Program *cons
 {
     if (n > 1 && strcmp(programs[n - 1]->name, "unfused") == 0) n--;
     return source_text(project, layout, programs, n, programs, n, kernels, "model.cu");
+}
+
+const char *lean_h(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)
+{
+    (void)kernels;
+    if (!anything_lean(programs, n)) return "";
+    Buf out = {.arena = layout->arena};
+    const Bindings bindings = bindings_make(layout);
+    const Guards guards = guards_make(project, layout, &bindings, programs, n);
+    buf_put(&out, "/* ");
+    comment_put(&out, file_name(project->options->model));
+    buf_put(&out, " -> lean.h: what runs where memory is short; a part of model.cu, whose kernels it launches. */\n\n");
+    for (int i = 0; i < n; i++) replays_text(&out, layout, programs[i]);
+    for (int i = 0; i < n; i++)
+        if (is_lean(programs[i])) step_text(&out, layout, programs[i], &guards);
+    return buf_text(&out);
 }
 
 const char *unfused_cu(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)

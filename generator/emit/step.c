@@ -29,46 +29,38 @@ static PointsOf points_by_unit(const Writer *w, PointEnd end)
     return of;
 }
 
+static void point_text(Writer *w, const char *call, const char *comment)
+{
+    buf_printf(&w->body, "    %s", call);
+    if (comment) buf_printf(&w->body, " /* %s */", commented(w->l, comment));
+    buf_put(&w->body, "\n");
+}
+
 static void regenerate_text(Writer *w, const PointsOf *back, int unit)
 {
+    Arena *arena = w->l->arena;
     for (int k = back->first[unit]; k >= 0; k = back->next[k]) {
         const Point *point = &w->p->points.at[k];
-        const Buffer *b = &w->p->buffers.at[point->buffer];
-        buf_printf(&w->body, "    if (evicted(s, %d)) %s = regenerate<%s>(s, %d, %s); /* REGENERATE %d: %s */\n", k, b->c, b->type,
-                   k, buffer_enum(w, point->buffer), k, point->recipe);
+        const char *call = arena_text(arena, "regenerate(s, %d, %s, %s);", k, w->p->buffers.at[point->buffer].c, buffer_enum(w, point->buffer));
+        point_text(w, call, point->recipe);
     }
 }
 
 static void evict_text(Writer *w, const PointsOf *gone, int unit)
 {
     for (int k = gone->first[unit]; k >= 0; k = gone->next[k]) {
-        const Point *point = &w->p->points.at[k];
-        if (point->offload) buf_printf(&w->body, "    if (offloaded(s, %d)) copied_out(s, %d);\n", k, k);
-        buf_printf(&w->body, "    /* EVICT %d: %s; where the plan says so, %s bytes serve others until REGENERATE %d */\n", k,
-                   w->p->buffers.at[point->buffer].c, expr_c(w->l, w->p->buffers.at[point->buffer].bytes, ""), k);
+        const Buffer *b = &w->p->buffers.at[w->p->points.at[k].buffer];
+        point_text(w, arena_text(w->l->arena, "evict(s, %d);", k), arena_text(w->l->arena, "%s: %s bytes", b->c, expr_c(w->l, b->bytes, "")));
     }
-}
-
-/* Puts "unit(s, 12);" before the text that begins at `start`, within its first line. */
-static void number_unit(Writer *w, size_t start, int unit)
-{
-    enum { WIDTH = 14 };
-    const size_t indent_by = 4, length = w->body.length - start - indent_by;
-    const char *text = arena_copy(w->l->arena, w->body.text + start + indent_by, length);
-    const int code = (int)strcspn(text, "\n"), comment = (int)(strstr(text, " /* ") ? strstr(text, " /* ") - text : code);
-    int bare = comment; /* the comment stays in its column where there is room */
-    while (comment < code && comment - bare < WIDTH && text[bare - 1] == ' ') bare--;
-    w->body.length = start + indent_by;
-    buf_printf(&w->body, "%-*s%.*s%s", WIDTH, arena_text(w->l->arena, "unit(s, %d);", unit), bare, text, text + comment);
 }
 
 /* What goes to the host is copied while launches after its maker run, and back while the one before its reader does. */
 static void offload_text(Writer *w, const PointsOf *made, int unit)
 {
-    for (int k = made->first[unit]; k >= 0; k = made->next[k])
-        if (w->p->points.at[k].offload)
-            buf_printf(&w->body, "    if (offloaded(s, %d)) copy_out(s, %d, %s); /* OFFLOAD %d */\n", k, k,
-                       w->p->buffers.at[w->p->points.at[k].buffer].c, k);
+    for (int k = made->first[unit]; k >= 0; k = made->next[k]) {
+        const Point *point = &w->p->points.at[k];
+        if (point->offload) point_text(w, arena_text(w->l->arena, "offload(s, %d, %s);", k, w->p->buffers.at[point->buffer].c), NULL);
+    }
 }
 
 static void fetch_text(Writer *w, const PointsOf *back, int unit)
@@ -76,10 +68,8 @@ static void fetch_text(Writer *w, const PointsOf *back, int unit)
     if (unit + 1 >= w->p->units.n) return;
     for (int k = back->first[unit + 1]; k >= 0; k = back->next[k]) {
         const Point *point = &w->p->points.at[k];
-        const Buffer *b = &w->p->buffers.at[point->buffer];
         if (point->offload)
-            buf_printf(&w->body, "    if (offloaded(s, %d)) %s = copy_back<%s>(s, %d, %s); /* FETCH %d */\n", k, b->c, b->type, k,
-                       buffer_enum(w, point->buffer), k);
+            point_text(w, arena_text(w->l->arena, "fetch(s, %d, %s, %s);", k, w->p->buffers.at[point->buffer].c, buffer_enum(w, point->buffer)), NULL);
     }
 }
 
@@ -95,8 +85,8 @@ static void units_text(Writer *w)
         const size_t start = w->body.length;
         const bool first = u < p->units.n && p->units.at[u].first_item == i;
         if (first) fetch_text(w, &back, u), regenerate_text(w, &back, u);
+        w->unit = first && trains ? u : -1;
         item_text(w, p->items.at[i], 1);
-        if (first && trains) number_unit(w, start, u);
         if (u < p->units.n && p->units.at[u].last_item == i) offload_text(w, &made, u), evict_text(w, &gone, u++);
         declare_before(w, start);
     }
@@ -123,7 +113,7 @@ static void indented(Buf *out, const char *text)
 static void replay_text(Buf *out, const Layout *layout, const Program *p, const Map *memory, int u)
 {
     const Unit *unit = program_unit(p, u);
-    Writer w = {.l = layout, .p = p, .memory = memory, .body = {.arena = layout->arena}, .replays = true};
+    Writer w = {.l = layout, .p = p, .memory = memory, .body = {.arena = layout->arena}, .replays = true, .unit = -1};
     Buf text = {.arena = layout->arena};
     const Items *items = u < p->units.n ? &p->items : &unit->again_items;
     int first = u < p->units.n ? unit->first_item : 0, last = u < p->units.n ? unit->last_item : items->n - 1;
@@ -140,18 +130,26 @@ static void replay_text(Buf *out, const Layout *layout, const Program *p, const 
     buf_put(out, "    }\n");
 }
 
-static void replays_text(Buf *out, const Layout *layout, const Program *p, const Map *memory)
+void replays_text(Buf *out, const Layout *layout, const Program *p)
 {
     if (!p->points.n) return;
+    const Map *memory = memory_of(layout, p);
     buf_printf(
         out,
         "/* Units of %s's step that may run again, so that a buffer that was given up has its content back: the same launches\n"
         " * on the same operands, with buffers wherever they lie by now. */\n"
-        "STEP_FUNCTION void %s_replay(Step *s, int unit)\n{\n    switch (unit) {\n",
+        "STEP_FUNCTION void %s_replay(Step *s, int number)\n{\n    switch (number) {\n",
         p->name, p->name);
     for (int u = 0; u < program_all_units(p); u++)
         if (program_unit(p, u)->again) replay_text(out, layout, p, memory, u);
     buf_put(out, "    }\n}\n\n");
+}
+
+static const char *step_about(const Program *p)
+{
+    if (strcmp(p->name, "train_lean") == 0) return "One step of training in less memory: products are done again in loops over blocks of rows";
+    if (program_trains(p)) return "One step of training";
+    return strcmp(p->name, "evaluate") == 0 ? "Loss and outputs of a batch; changes nothing" : "Outputs of a batch";
 }
 
 void step_text(Buf *out, const Layout *layout, const Program *p, const Guards *guards)
@@ -167,18 +165,16 @@ void step_text(Buf *out, const Layout *layout, const Program *p, const Guards *g
     w.known = NEW_ARRAY(layout->arena, bool, layout->dims.n + 1);
     w.declared = map_new(layout->arena);
     units_text(&w);
-    replays_text(out, layout, p, memory);
     const char *body = buf_text(&w.body);
     Map *used = words(layout->arena, body);
-    bool trains = program_trains(p);
-    buf_printf(out, "/* %s.  Returns 0, or the error of the first launch that failed%s. */\n",
-               strcmp(p->name, "train_lean") == 0 ? "One step of training in less memory: products are done again in loops over blocks of rows"
-               : trains                           ? "One step of training"
-               : strcmp(p->name, "evaluate") == 0 ? "Loss and outputs of a batch; changes nothing"
-                                                  : "Outputs of a batch",
+    buf_printf(out, "/* %s.\n * Returns 0, or the error of the first launch that failed%s.", step_about(p),
                w.checks       ? ", or STEP_NOT_FINITE where the loss is no number, STEP_OVERFLOW where a gradient is none"
                : w.has_commit ? ", or STEP_NOT_FINITE where the loss is no number"
                               : "");
+    if (program_plans(p))
+        buf_put(out, "\n * unit(s, k) begins what the controller's tables count as the kth; offload, evict, fetch and regenerate do what a plan says of\n"
+                     " * a buffer (runtime/controller/step.h).");
+    buf_put(out, " */\n");
     buf_printf(out, "STEP_FUNCTION int %s_step(Step *s)\n{\n", p->name);
     declare_dims(out, &w, used);
     declare_memory(out, &w, used, AT_HEAD);

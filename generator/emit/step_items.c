@@ -4,12 +4,42 @@
 #include <ctype.h>
 #include <string.h>
 
+/* "unit(s, 12);" before the statement that a unit begins with. */
+static void put_unit(Writer *w, Buf *line)
+{
+    enum { WIDTH = 14 };
+    if (w->unit >= 0) buf_printf(line, "%-*s", WIDTH, arena_text(w->l->arena, "unit(s, %d);", w->unit));
+    w->unit = -1;
+}
+
 static void indent(Writer *w, int depth)
 {
     buf_printf(&w->body, "%*s", 4 * depth, "");
+    put_unit(w, &w->body);
 }
 
 /* ---- sections ---- */
+/* "h.0.attn" of "h.0.attn.c_proj.weight": the module around the one that a path ends in. */
+static const char *enclosing(Arena *arena, const char *path, char point)
+{
+    const char *last = strrchr(path, point);
+    if (!last || last == path) return NULL;
+    char *copy = arena_copy(arena, path, (size_t)(last - path)), *before = strrchr(copy, point);
+    if (before && before > copy) *before = 0;
+    return copy + (*copy == point);
+}
+
+/* The part of the model that a statement belongs to, by its node's path or else by a weight that it reads or changes; NULL: unknown. */
+static const char *scope_of(Arena *arena, const Item *item)
+{
+    if (*item->source == '/') return enclosing(arena, item->source, '/');
+    for (int a = 0; item->launch && a < item->launch->args.n; a++) {
+        const Value *v = item->launch->args.at[a].kind == ARG_VALUE ? item->launch->args.at[a].value : NULL;
+        if (v && v->origin == FROM_WEIGHT && strchr(v->tensor->name, '.')) return enclosing(arena, v->tensor->name, '.');
+    }
+    return NULL;
+}
+
 void section_text(Writer *w, const Item *item)
 {
     const char *now = w->section;
@@ -25,9 +55,15 @@ void section_text(Writer *w, const Item *item)
         now = "forward";
     else
         now = strcmp(item->role, "loss") == 0 || (w->section && strcmp(w->section, "loss") == 0) ? "loss" : "forward";
-    if (w->section && strcmp(now, w->section) == 0) return;
-    w->section = now;
-    buf_printf(&w->body, "\n    /* ---- %s ---- */\n", now);
+    const bool begins = !w->section || strcmp(now, w->section) != 0;
+    const char *scope = scope_of(w->l->arena, item);
+    if (begins) {
+        w->section = now, w->scope = NULL;
+        buf_printf(&w->body, "\n    /* ---- %s ---- */\n", now);
+    }
+    if (!scope || (w->scope && strcmp(w->scope, scope) == 0)) return;
+    w->scope = scope;
+    buf_printf(&w->body, "%s    /* -- %s -- */\n", begins ? "" : "\n", commented(w->l, scope));
 }
 
 /* ---- launches ---- */
@@ -49,13 +85,16 @@ static const char *argument(Writer *w, const Item *item, const Arg *arg)
     bug("argument of kind %d", (int)arg->kind);
 }
 
-/* The model's nodes that a launch computes, the last three at most. */
-static const char *nodes(Writer *w, const Item *item)
+/* The model's nodes that a launch computes: the last, and of those before it as many as have room. */
+static const char *nodes(Writer *w, const Item *item, int room)
 {
-    Buf out = {.arena = w->l->arena};
-    for (int i = 0; i < item->nodes.n; i++) buf_printf(&out, "%s\"%s\"", i ? ", " : "", item->nodes.at[i]);
-    if (item->in_place) buf_put(&out, ", in place");
-    return commented(w->l, buf_text(&out));
+    const char *text = item->in_place ? "in place" : "";
+    for (int i = item->nodes.n - 1; i >= 0; i--) {
+        const char *more = arena_text(w->l->arena, "\"%s\"%s%s", item->nodes.at[i], *text ? ", " : "", text);
+        if (i < item->nodes.n - 1 && (int)strlen(more) + 6 > room) break;
+        text = more;
+    }
+    return commented(w->l, text);
 }
 
 /* Appends ", text", in a new line where it would pass the margin. */
@@ -77,6 +116,7 @@ static void launch_text(Writer *w, const Item *item, int depth)
     size_t start = 0;
     const char *macro = launch->indexed ? "LAUNCH" : "LAUNCH_PLAIN";
     buf_printf(&line, "%*s", 4 * depth, "");
+    put_unit(w, &line);
     if (launch->library)
         buf_printf(&line, "%s(s", launch->kernel);
     else if (launch->each)
@@ -88,8 +128,8 @@ static void launch_text(Writer *w, const Item *item, int depth)
         add_argument(&line, &start, 4 * depth + 8, a || launch->library ? ", " : "", argument(w, item, &launch->args.at[a]));
     buf_put(&line, ");");
     if (item->nodes.n) {
-        int length = (int)(line.length - start), pad = length < COMMENT_COLUMN ? COMMENT_COLUMN - length : 1;
-        buf_printf(&line, "%*s/* %s */", pad, "", nodes(w, item));
+        const int length = (int)(line.length - start), pad = length < COMMENT_COLUMN ? COMMENT_COLUMN - length : 1;
+        buf_printf(&line, "%*s/* %s */", pad, "", nodes(w, item, FARTHEST_COLUMN - length - pad));
     }
     buf_printf(&w->body, "%s\n", buf_text(&line));
 }

@@ -3,7 +3,7 @@
 #define STEP_PRIVATE_H
 #include "emit/step.h"
 
-enum { COMMENT_COLUMN = 100, LINE_MAX_COLUMNS = 118 };
+enum { COMMENT_COLUMN = 100, LINE_MAX_COLUMNS = 118, FARTHEST_COLUMN = 140 };
 
 
 typedef struct {
@@ -12,7 +12,8 @@ typedef struct {
     const Map *memory; /* C name -> Memory */
     Map *declared;     /* buffers that the text has so far */
     Buf body;          /* of the function, behind its declarations */
-    const char *section;
+    const char *section, *scope; /* scope: the part of the model that the text is in */
+    int unit;                    /* begins with the next statement; -1: none does */
     bool committed, has_commit, checks, checked, replays; /* checks: gradients are found finite before anything is assigned */
     const Guards *guards;                                 /* of all programs */
     bool *known;                                          /* late dims, as the text reads them; by dim */

@@ -72,8 +72,8 @@ typedef struct Step Step;
  * results, as long as nobody has assigned a weight or state that it reads. */
 typedef struct { int first, last; bool again; const char *source; int of; } Unit; /* launches, both included; of: only of recipes */
 enum { TOUCHES_END = INT32_MIN };                      /* ends a list of Program.touches */
-/* Between launch `gone`, which uses the buffer, and launch `back`, which uses it next, its memory may serve others: EVICT and
- * REGENERATE of that number in the step. */
+/* Between launch `gone`, which uses the buffer, and launch `back`, which uses it next, its memory may serve others: evict and
+ * regenerate of that number in the step. */
 typedef struct { int buffer, gone, back; const char *recipe; bool offload; } Point; /* offload: the step can copy it to the host and back */
 typedef struct { int64_t bytes, flops, moved; } PointCost; /* what its memory is, what the recipe takes where nothing it reads is gone */
 /* Loops over blocks of rows: the dim that is the rows of a block; how many rows there are, and how many bytes of what is wide in each.

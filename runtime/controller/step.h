@@ -48,17 +48,29 @@ static inline void copied_out(Step *s, int point)
 {
     if (!s->error) note_error(s, copies_out_done(s->copies, point));
 }
-template <class T> static inline T *copy_back(Step *s, int point, int b)
+/* The points of a plan, as a step says them.  offload: the buffer's last use before a gap is near, its copy to the host begins.
+ * evict: from here to the next use its memory may serve others.  fetch: its copy back begins.  regenerate: it is there again, copied or
+ * made anew by the units that its plan names, and lies somewhere else.  Each does nothing where the plan leaves the buffer alone. */
+static inline void offload(Step *s, int point, const void *from)
 {
+    if (offloaded(s, point)) copy_out(s, point, from);
+}
+static inline void evict(Step *s, int point)
+{
+    if (offloaded(s, point)) copied_out(s, point);
+}
+template <class T> static inline void fetch(Step *s, int point, T *&pointer, int b)
+{
+    if (!offloaded(s, point)) return;
     const Recompute *r = s->recompute;
     s->at[b] = r->back_at[point];
-    if (!s->error) note_error(s, copies_back(s->copies, buffer<T>(s, b), r->host_at[point], r->copied[point]));
-    return buffer<T>(s, b);
+    pointer = buffer<T>(s, b);
+    if (!s->error) note_error(s, copies_back(s->copies, pointer, r->host_at[point], r->copied[point]));
 }
 
-/* Brings a buffer back: what it takes runs again, and it lies somewhere else. */
-template <class T> static inline T *regenerate(Step *s, int point, int b)
+template <class T> static inline void regenerate(Step *s, int point, T *&pointer, int b)
 {
+    if (!evicted(s, point)) return;
     const Recompute *r = s->recompute;
     note_error(s, s->copies ? copies_back_done(s->copies) : 0);
     for (int i = r->first[point]; i < r->first[point + 1]; i++) {
@@ -68,7 +80,7 @@ template <class T> static inline T *regenerate(Step *s, int point, int b)
         else
             s->at[a.buffer] = a.at;
     }
-    return buffer<T>(s, b);
+    pointer = buffer<T>(s, b);
 }
 
 /* Copies, in order with the launches.  To and from the host they wait until the bytes are there. */

@@ -1,9 +1,8 @@
 /* test.onnx -> model.cu
- * loss   mse(y), optimizer adamw, fp32
- * dims   n 1..64 ~ 8, time 1..512 ~ 32
- * train    8 kernels; bytes moved 320*n*time + 160*n + 3112,
- *          least possible 160*n*time + 32*n + 1536
- * made by disc-gen models/test.onnx -o build */
+ * loss       mse(y), optimizer adamw, fp32
+ * dims       n 1..64 ~ 8, time 1..512 ~ 32
+ * train      8 kernels, bytes moved 320*n*time + 160*n + 3112, least possible 160*n*time + 32*n + 1536
+ * made by    disc-gen models/test.onnx -o build */
 #include "model.h"
 #include "runtime/device/device.h"
 #include "runtime/device/blas.h"
@@ -140,8 +139,10 @@ __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_wei
     }
 }
 
-
-/* One step of training.  Returns 0, or the error of the first launch that failed, or STEP_NOT_FINITE where the loss is no number. */
+/* One step of training.
+ * Returns 0, or the error of the first launch that failed, or STEP_NOT_FINITE where the loss is no number.
+ * unit(s, k) begins what the controller's tables count as the kth; offload, evict, fetch and regenerate do what a plan says of
+ * a buffer (runtime/controller/step.h). */
 STEP_FUNCTION int train_step(Step *s)
 {
     const Dims *const d = dims_of(s);
@@ -159,14 +160,15 @@ STEP_FUNCTION int train_step(Step *s)
     const States *const states = states_of(s);
 
     /* ---- forward ---- */
-    float *const rnn_transpose = buffer<float>(s, TRAIN_RNN_TRANSPOSE);                             /* (8, 8) */
+    float *const rnn_x = buffer<float>(s, TRAIN_RNN_X);                                             /* (8, 8) */
     float *const rnn = buffer<float>(s, TRAIN_RNN);                                                 /* (n, 8) */
-    unit(s, 0);   LAUNCH(s, transpose_each, rows(8, 8), 32)(rnn_transpose, w->r, 8);                /* "/rnn" */
+    unit(s, 0);   LAUNCH(s, transpose_each, rows(8, 8), 32)(rnn_x, w->r, 8);                        /* "/rnn" */
     float *const h = buffer<float>(s, TRAIN_H);                                                     /* (n, 8) */
     float *const x = buffer<float>(s, TRAIN_X);                                                     /* (time, n, 8) */
     float *const rnn_scan_1 = buffer<float>(s, TRAIN_RNN_SCAN_1);                                   /* (time, n, 8) */
     float *const rnn_scan_2 = buffer<float>(s, TRAIN_RNN_SCAN_2);                                   /* (time, n, 8) */
-    unit(s, 1);   LAUNCH_PLAIN(s, body_over_time, rows(n, 145*time), 256)(rnn, rnn_scan_1, rnn_scan_2, rnn_transpose, h, x, n, time); /* "/rnn" */
+    unit(s, 1);   LAUNCH_PLAIN(s, body_over_time, rows(n, 145*time), 256)(rnn, rnn_scan_1, rnn_scan_2, rnn_x, h, x, n,
+            time);                                                                                  /* "/rnn" */
 
     /* ---- loss ---- */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
@@ -183,13 +185,13 @@ STEP_FUNCTION int train_step(Step *s)
     float *const d_rnn_scan = buffer<float>(s, TRAIN_D_RNN_SCAN);                                   /* (n, 8) */
     float *const d_rnn_scan_1 = buffer<float>(s, TRAIN_D_RNN_SCAN_1);                               /* (time, n, 8) */
     char *const gradient_over_time_scratch = buffer<char>(s, TRAIN_GRADIENT_OVER_TIME_SCRATCH);
-    unit(s, 6);   LAUNCH_PLAIN(s, gradient_over_time, rows(n, 161*time), 256)(d_rnn_scan, d_rnn_scan_1, w->r, d_rnn_broadcast,
-            d_loss, rnn_scan_1, (float *)gradient_over_time_scratch, n, time);                      /* "/rnn" */
+    unit(s, 6);   LAUNCH_PLAIN(s, gradient_over_time, rows(n, 161*time), 256)(d_rnn_scan, d_rnn_scan_1, w->r,
+            d_rnn_broadcast, d_loss, rnn_scan_1, (float *)gradient_over_time_scratch, n, time);     /* "/rnn" */
     float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                             /* (8, 8) */
     unit(s, 7);   dot(s, d_rnn, d_rnn_scan_1, rnn_scan_2, 1, 8, 8, n*time, 1, 0);                   /* "/rnn" */
     save_gradient(s, WEIGHT_R, d_rnn, 256);
-    unit(s, 8);   LAUNCH(s, update, elements(64), 256)(states->r_exp_avg, states->r_exp_avg_sq, w->r, states->r_exp_avg, d_rnn,
-            states->r_exp_avg_sq, w->r, beta1, one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay,
-            bias_correction1, bias_correction2, eps, 64);                                           /* "r" */
+    unit(s, 8);   LAUNCH(s, update, elements(64), 256)(states->r_exp_avg, states->r_exp_avg_sq, w->r,
+            states->r_exp_avg, d_rnn, states->r_exp_avg_sq, w->r, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
+            weight_decay, bias_correction1, bias_correction2, eps, 64);                             /* "r" */
     return s->error;
 }

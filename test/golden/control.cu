@@ -1,8 +1,7 @@
 /* test.onnx -> model.cu
- * dims   n 1..64 ~ 8
- * infer    5 kernels; bytes moved 256*n + 9,
- *          least possible 32*n + 1
- * made by disc-gen models/test.onnx -o build */
+ * dims       n 1..64 ~ 8
+ * infer      5 kernels, bytes moved 256*n + 9, least possible 32*n + 1
+ * made by    disc-gen models/test.onnx -o build */
 #include "model.h"
 #include "runtime/device/device.h"
 #include "runtime/controller/step.h"
@@ -31,8 +30,8 @@ __global__ void exp_each(float *y, const float *x, Index n)
     FOR_EACH (i, n) y[i] = expf(x[i]);
 }
 
-
-/* Outputs of a batch.  Returns 0, or the error of the first launch that failed. */
+/* Outputs of a batch.
+ * Returns 0, or the error of the first launch that failed. */
 STEP_FUNCTION int infer_step(Step *s)
 {
     const Dims *const d = dims_of(s);
@@ -44,12 +43,12 @@ STEP_FUNCTION int infer_step(Step *s)
     copy_tensor(s, loop, x, 32*n);
     bool *const go = buffer<bool>(s, INFER_GO);                                                     /* () */
     int64_t *const iteration = buffer<int64_t>(s, INFER_ITERATION);                                 /* () */
-    bool *const lt = buffer<bool>(s, INFER_LT);                                                     /* () */
+    bool *const is_less = buffer<bool>(s, INFER_IS_LESS);                                           /* () */
     for (int64_t t = 0, more = read_flag(s, go); more && !s->error; t++) { /* "/loop" */
         write_int(s, iteration, t);
-        LAUNCH(s, lt_each, elements(1), 256)(lt, iteration);
+        LAUNCH(s, lt_each, elements(1), 256)(is_less, iteration);
         LAUNCH(s, tanh_each, elements(8*n), 256)(loop, loop, 8*n);
-        more = read_flag(s, lt);
+        more = read_flag(s, is_less);
     }
     float *const if_2 = buffer<float>(s, INFER_IF_2);                                               /* (n, 8) */
     if (read_flag(s, go)) { /* "/if" */

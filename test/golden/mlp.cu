@@ -1,9 +1,8 @@
 /* test.onnx -> model.cu
- * loss   mse(y), optimizer adamw, fp32
- * dims   batch 1..64 ~ 8
- * train    13 kernels; bytes moved 1664*batch + 24816,
- *          least possible 368*batch + 16128
- * made by disc-gen models/test.onnx -o build */
+ * loss       mse(y), optimizer adamw, fp32
+ * dims       batch 1..64 ~ 8
+ * train      13 kernels, bytes moved 1664*batch + 24816, least possible 368*batch + 16128
+ * made by    disc-gen models/test.onnx -o build */
 #include "model.h"
 #include "runtime/device/device.h"
 #include "runtime/device/blas.h"
@@ -104,8 +103,10 @@ __global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ grad
     }
 }
 
-
-/* One step of training.  Returns 0, or the error of the first launch that failed, or STEP_NOT_FINITE where the loss is no number. */
+/* One step of training.
+ * Returns 0, or the error of the first launch that failed, or STEP_NOT_FINITE where the loss is no number.
+ * unit(s, k) begins what the controller's tables count as the kth; offload, evict, fetch and regenerate do what a plan says of
+ * a buffer (runtime/controller/step.h). */
 STEP_FUNCTION int train_step(Step *s)
 {
     const Dims *const d = dims_of(s);
@@ -123,43 +124,50 @@ STEP_FUNCTION int train_step(Step *s)
     const States *const states = states_of(s);
 
     /* ---- forward ---- */
+    /* -- up -- */
     float *const x = buffer<float>(s, TRAIN_X);                                                     /* (batch, 16) */
-    float *const up_matmul = buffer<float>(s, TRAIN_UP_MATMUL);                                     /* (batch, 32) */
-    unit(s, 0);   dot(s, up_matmul, x, w->up_weight, 1, batch, 32, 16, 0, 0);                       /* "/up/MatMul" */
-    unit(s, 1);   LAUNCH(s, add_tanh, rows(batch, 32), 32)(up_matmul, up_matmul, w->up_bias, batch); /* "/up/Add", "/Tanh", in place */
-    float *const down_matmul = buffer<float>(s, TRAIN_DOWN_MATMUL);                                 /* (batch, 4) */
-    unit(s, 2);   dot(s, down_matmul, up_matmul, w->down_weight, 1, batch, 4, 32, 0, 0);            /* "/down/MatMul" */
+    float *const up = buffer<float>(s, TRAIN_UP);                                                   /* (batch, 32) */
+    unit(s, 0);   dot(s, up, x, w->up_weight, 1, batch, 32, 16, 0, 0);                              /* "/up/MatMul" */
+    unit(s, 1);   LAUNCH(s, add_tanh, rows(batch, 32), 32)(up, up, w->up_bias, batch);              /* "/up/Add", "/Tanh", in place */
+
+    /* -- down -- */
+    float *const down = buffer<float>(s, TRAIN_DOWN);                                               /* (batch, 4) */
+    unit(s, 2);   dot(s, down, up, w->down_weight, 1, batch, 4, 32, 0, 0);                          /* "/down/MatMul" */
 
     /* ---- loss ---- */
     float *const target = buffer<float>(s, TRAIN_TARGET);                                           /* (batch, 4) */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
-    unit(s, 3);   LAUNCH(s, row_sub_mul_reduce_sum, rows(1, 8*batch), 32)(down_matmul, loss, down_matmul, target, 4*batch); /* "loss", in place */
+    unit(s, 3);   LAUNCH(s, row_sub_mul_reduce_sum, rows(1, 8*batch), 32)(down, loss, down, target, 4*batch); /* "loss", in place */
 
     /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
     unit(s, 4);   if (int error = commit(s, loss)) return error;
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
-    unit(s, 5);   LAUNCH(s, mul_each, elements(4*batch), 256)(down_matmul, down_matmul, 4*batch);   /* "loss", in place */
-    float *const d_down_matmul = buffer<float>(s, TRAIN_D_DOWN_MATMUL);                             /* (32, 4) */
-    unit(s, 6);   dot(s, d_down_matmul, up_matmul, down_matmul, 1, 32, 4, batch, 1, 0);             /* "/down/MatMul" */
-    save_gradient(s, WEIGHT_DOWN_WEIGHT, d_down_matmul, 512);
-    float *const d_down_matmul_dot = buffer<float>(s, TRAIN_D_DOWN_MATMUL_DOT);                     /* (batch, 32) */
-    unit(s, 7);   dot(s, d_down_matmul_dot, down_matmul, w->down_weight, 1, batch, 32, 4, 0, 1);    /* "/down/MatMul" */
-    unit(s, 8);   LAUNCH(s, update, elements(128), 256)(states->down_weight_exp_avg, states->down_weight_exp_avg_sq, w->down_weight,
-            states->down_weight_exp_avg, d_down_matmul, states->down_weight_exp_avg_sq, w->down_weight, beta1,
+    unit(s, 5);   LAUNCH(s, mul_each, elements(4*batch), 256)(down, down, 4*batch);                 /* "loss", in place */
+
+    /* -- down -- */
+    float *const d_down = buffer<float>(s, TRAIN_D_DOWN);                                           /* (32, 4) */
+    unit(s, 6);   dot(s, d_down, up, down, 1, 32, 4, batch, 1, 0);                                  /* "/down/MatMul" */
+    save_gradient(s, WEIGHT_DOWN_WEIGHT, d_down, 512);
+    float *const d_down_dot = buffer<float>(s, TRAIN_D_DOWN_DOT);                                   /* (batch, 32) */
+    unit(s, 7);   dot(s, d_down_dot, down, w->down_weight, 1, batch, 32, 4, 0, 1);                  /* "/down/MatMul" */
+    unit(s, 8);   LAUNCH(s, update, elements(128), 256)(states->down_weight_exp_avg, states->down_weight_exp_avg_sq,
+            w->down_weight, states->down_weight_exp_avg, d_down, states->down_weight_exp_avg_sq, w->down_weight, beta1,
             one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 128); /* "down.weight" */
-    unit(s, 9);   LAUNCH(s, mul_sub_mul, elements(32*batch), 256)(up_matmul, d_down_matmul_dot, up_matmul, 32*batch); /* "/Tanh", in place */
+    unit(s, 9);   LAUNCH(s, mul_sub_mul, elements(32*batch), 256)(up, d_down_dot, up, 32*batch);    /* "/Tanh", in place */
+
+    /* -- up -- */
     float *const d_up_add = buffer<float>(s, TRAIN_D_UP_ADD);                                       /* (32) */
-    unit(s, 10);  LAUNCH(s, reduce_sum, rows(1, 64*batch), 64)(d_up_add, up_matmul, batch, 32);     /* "/up/Add" */
+    unit(s, 10);  LAUNCH(s, reduce_sum, rows(1, 64*batch), 64)(d_up_add, up, batch, 32);            /* "/up/Add" */
     save_gradient(s, WEIGHT_UP_BIAS, d_up_add, 128);
     unit(s, 11);  LAUNCH(s, update, elements(32), 256)(states->up_bias_exp_avg, states->up_bias_exp_avg_sq, w->up_bias,
             states->up_bias_exp_avg, d_up_add, states->up_bias_exp_avg_sq, w->up_bias, beta1, one_minus_beta1, beta2,
             one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 32);        /* "down.weight", "up.bias" */
-    float *const d_up_matmul = buffer<float>(s, TRAIN_D_UP_MATMUL);                                 /* (16, 32) */
-    unit(s, 12);  dot(s, d_up_matmul, x, up_matmul, 1, 16, 32, batch, 1, 0);                        /* "/up/MatMul" */
-    save_gradient(s, WEIGHT_UP_WEIGHT, d_up_matmul, 2048);
-    unit(s, 13);  LAUNCH(s, update, elements(512), 256)(states->up_weight_exp_avg, states->up_weight_exp_avg_sq, w->up_weight,
-            states->up_weight_exp_avg, d_up_matmul, states->up_weight_exp_avg_sq, w->up_weight, beta1, one_minus_beta1,
-            beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 512); /* "down.weight", "up.weight" */
+    float *const d_up = buffer<float>(s, TRAIN_D_UP);                                               /* (16, 32) */
+    unit(s, 12);  dot(s, d_up, x, up, 1, 16, 32, batch, 1, 0);                                      /* "/up/MatMul" */
+    save_gradient(s, WEIGHT_UP_WEIGHT, d_up, 2048);
+    unit(s, 13);  LAUNCH(s, update, elements(512), 256)(states->up_weight_exp_avg, states->up_weight_exp_avg_sq,
+            w->up_weight, states->up_weight_exp_avg, d_up, states->up_weight_exp_avg_sq, w->up_weight, beta1,
+            one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 512); /* "up.weight" */
     return s->error;
 }
