@@ -178,7 +178,7 @@ const char *made_word(const Value *v)
     case OP_broadcast:
     case OP_reshape:
     case OP_transpose:
-    case OP_slice: return made_word(a);
+    case OP_slice: return a->origin == FROM_WEIGHT ? "weight" : made_word(a);
     default: return "value";
     }
 }

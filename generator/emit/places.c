@@ -9,6 +9,7 @@
 static const char *module_name(Arena *arena, const char *path, bool *is_module)
 {
     static const char *const operations[] = {"MatMul", "Gemm", "Conv", "LayerNormalization", "BatchNormalization", "Gather", "GRU", "LSTM", "RNN"};
+    if (strncmp(path, "node_", 5) == 0 && path[5]) path += 5;
     char *copy = arena_copy(arena, path, strlen(path)), *output = strstr(copy, "_output_0");
     if (output && !output[9]) *output = 0;
     char *last = strrchr(copy, '/');
@@ -20,22 +21,29 @@ static const char *module_name(Arena *arena, const char *path, bool *is_module)
     return copy;
 }
 
-/* The operation's node, "d_" before what is of the backward pass; the last operation of a node bears its plain name, others what they
- * are too. */
+static const char *what_it_is(Arena *arena, const Value *v)
+{
+    const char *word = v->def->kind == OP_scan ? scan_word(arena, v->def, v->result) : made_word(v);
+    return word_tells(word) && strcmp(word, "x") != 0 && strcmp(word, "weight") != 0 ? word : op_info(v->def->kind)->name;
+}
+
+/* The operation's node, "d_" before what is of the backward pass, "_again" behind what it makes a second time; the last operation of a
+ * node bears its plain name, others what they are too. */
 static const char *value_c_name(Maker *m, const Value *v)
 {
     Arena *arena = m->l->arena;
     const Op *op = v->def;
     if (!op) return layout_unique(m->l, m->names, c_name(arena, *v->name ? v->name : "value"));
-    const char *what = word_tells(made_word(v)) ? made_word(v) : op_info(op->kind)->name, *from = *v->name ? v->name : op->source;
-    const bool gradient = strcmp(op->role, "gradient") == 0, contracts = op->kind == OP_dot || op->kind == OP_conv;
+    const char *what = what_it_is(arena, v), *from = *v->name ? v->name : op->source;
+    const bool backward = strcmp(op->role, "gradient") == 0, again = backward && *v->name && strncmp(v->name, "d_", 2) != 0;
+    const bool gradient = backward && !*v->name, contracts = op->kind == OP_dot || op->kind == OP_conv;
     bool is_module = false;
     const char *base = *from ? c_name(arena, module_name(arena, from, &is_module)) : what;
     const Op *last = map_get(m->last_of, arena_text(arena, "%s %s", op->role, op->source));
     const bool plain = strcmp(base, what) == 0 || (last == op && v->result == 0) || *v->name || (*from && is_module && contracts && !gradient);
     const char *which = v->result && strcmp(what, op_info(op->kind)->name) == 0 ? arena_text(arena, "_%d", v->result) : "";
     const char *kind = contracts ? op_info(op->kind)->name : what;
-    return layout_unique(m->l, m->names, arena_text(arena, "%s%s%s%s%s", gradient ? "d_" : "", base, plain ? "" : "_", plain ? "" : kind, which));
+    return layout_unique(m->l, m->names, arena_text(arena, "%s%s%s%s%s%s", gradient ? "d_" : "", base, plain ? "" : "_", plain ? "" : kind, which, again ? "_again" : ""));
 }
 
 void find_last_ops(Maker *m, const Graph *g)

@@ -31,6 +31,11 @@ static void count_work(Maker *m, Expr *moved, Expr *flops)
  * elsewhere. */
 void name_nodes(Maker *m, Item *item, const Group *group)
 {
+    for (int a = 0; a < group->assigns.n; a++) { /* an update: of its weight */
+        const Value *target = group->assigns.at[a]->in[0];
+        if (target->origin == FROM_WEIGHT) vec_push(m->l->arena, &item->nodes, target->tensor->name);
+    }
+    if (item->nodes.n) return;
     for (int o = group->ops.n - 1; o >= 0 && item->nodes.n < 3; o--) {
         const Op *op = group->ops.at[o];
         bool folded = o < group->ops.n - 1 && (op_info(op->kind)->class == SOURCE || op->kind == OP_broadcast), seen = !*op->source;
@@ -96,6 +101,20 @@ static void add_late(Maker *m, Items *items, const Group *group, const Launch *l
 }
 
 
+/* Of the parts of scratch memory that the launches have, or "char" where they differ. */
+static const char *part_type(const GroupLaunches *l)
+{
+    const char *type = NULL;
+    for (int i = 0; i < l->n; i++)
+        for (int a = 0; a < l->at[i].args.n; a++) {
+            const Arg *arg = &l->at[i].args.at[a];
+            if (arg->kind != ARG_SCRATCH) continue;
+            if (type && strcmp(type, arg->type) != 0) return "char";
+            type = arg->type;
+        }
+    return type ? type : "char";
+}
+
 static void add_group(Maker *m, Items *items, const Group *group)
 {
     Op *op = group->ops.at[group->ops.n - 1];
@@ -126,10 +145,13 @@ static void add_group(Maker *m, Items *items, const Group *group)
         if (!pointers_get(m->p->places, group->out.at[o])) in_place |= place_result(m, group, group->out.at[o]);
     int scratch = l->scratch && !expr_is(l->scratch, 0) ? scratch_new(m, l->scratch, l->at[0].kernel) : -1;
     const char *scratch_name = scratch >= 0 ? m->p->buffers.at[scratch].c : l->scratch ? "(char *)NULL" : NULL; /* of no bytes */
+    const char *scratch_type = scratch >= 0 ? part_type(l) : "char";
+    if (scratch >= 0) m->p->buffers.at[scratch].in_step = scratch_type;
     bool read = group->kind != GROUP_LATE;
     for (int i = 0; i < l->n; i++) {
         Item *item = add_launch(m, items, &l->at[i], op, scratch_name, scratch);
         item->in_place = in_place;
+        item->scratch_type = scratch_type;
         name_nodes(m, item, group);
         add_late(m, items, group, &l->at[i], &read);
     }

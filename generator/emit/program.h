@@ -51,6 +51,7 @@ const char *shape_comment(const Layout *layout, const Value *v); /* (batch, seq,
 typedef struct Buffer {
     const char *c;      /* pointer's name in the step; the enumerator is PROGRAM_ and this in capitals */
     const char *type;   /* of an element in C */
+    const char *in_step; /* the type that the step declares: that of a scratch buffer's parts where they have one; NULL: type */
     const char *shape;  /* for readers */
     const char *source; /* node that makes it */
     Expr *bytes;
@@ -77,6 +78,7 @@ struct Item {
     VEC(const char *) nodes; /* of the model, that the launch computes */
     bool in_place;           /* LAUNCH: a result lies where an operand lay */
     const char *scratch;     /* pointer to the launch's scratch memory */
+    const char *scratch_type; /* to what it points: "char" where its parts differ */
     const Place *place;      /* COMMIT: loss; FINITE: the largest gradient; SAVE: gradient; LATE: count; WHILE, BRANCH: condition */
     const char *type;        /* of an element there */
     int weight;              /* SAVE */

@@ -52,7 +52,8 @@ void declare_dims(Buf *out, const Writer *w, const Map *used)
 static void declare_buffer(Buf *out, const Layout *l, const Buffer *b, bool moves, const char *index)
 {
     Buf line = {.arena = l->arena};
-    buf_printf(&line, "    %s *%s%s = buffer<%s>(s, %s);", b->type, moves ? "" : "const ", b->c, b->type, index);
+    const char *type = b->in_step ? b->in_step : b->type;
+    buf_printf(&line, "    %s *%s%s = buffer<%s>(s, %s);", type, moves ? "" : "const ", b->c, type, index);
     if (*b->shape) {
         const int pad = (int)line.length < COMMENT_COLUMN ? COMMENT_COLUMN - (int)line.length : 1;
         buf_printf(&line, "%*s/* %s */", pad, "", commented(l, b->shape));

@@ -61,12 +61,31 @@ void section_text(Writer *w, const Item *item)
         w->section = now, w->scope = NULL;
         buf_printf(&w->body, "\n    /* ---- %s ---- */\n", now);
     }
-    if (!scope || (w->scope && strcmp(w->scope, scope) == 0)) return;
+    if (!scope || strcmp(now, "loss") == 0 || (w->scope && strcmp(w->scope, scope) == 0)) return;
     w->scope = scope;
     buf_printf(&w->body, "%s    /* -- %s -- */\n", begins ? "" : "\n", commented(w->l, scope));
 }
 
 /* ---- launches ---- */
+static int type_bytes(const char *type)
+{
+    for (int d = 0; d < DTYPES_COUNT; d++)
+        if (strcmp(dtype_c((Dtype)d), type) == 0) return dtype_bytes((Dtype)d);
+    return 0;
+}
+
+/* A part of scratch memory: where that is declared as what its parts are, so many elements behind its beginning. */
+static const char *scratch_argument(Writer *w, const Item *item, const Arg *arg)
+{
+    const Layout *l = w->l;
+    const bool first = !arg->expr || expr_is(arg->expr, 0), typed = item->scratch_type && strcmp(item->scratch_type, arg->type) == 0;
+    if (first) return typed ? item->scratch : arena_text(l->arena, "(%s *)%s", arg->type, item->scratch);
+    const int size = type_bytes(arg->type);
+    Expr *elements = typed && size ? expr_divide_exactly(l->symbols, arg->expr, expr_int(l->symbols, size)) : NULL;
+    if (elements) return arena_text(l->arena, "%s + %s", item->scratch, expr_c(l, elements, ""));
+    return arena_text(l->arena, typed ? "(%s *)((char *)%s + %s)" : "(%s *)(%s + %s)", arg->type, item->scratch, expr_c(l, arg->expr, ""));
+}
+
 static const char *argument(Writer *w, const Item *item, const Arg *arg)
 {
     const Layout *l = w->l;
@@ -79,8 +98,7 @@ static const char *argument(Writer *w, const Item *item, const Arg *arg)
     case ARG_LATER: return arena_text(l->arena, "%s > 0", item->later);
     case ARG_SCRATCH:
         if (!item->scratch) bug("%s wants scratch memory that nobody gave", item->launch->kernel);
-        if (!arg->expr || expr_is(arg->expr, 0)) return arena_text(l->arena, "(%s *)%s", arg->type, item->scratch);
-        return arena_text(l->arena, "(%s *)(%s + %s)", arg->type, item->scratch, expr_c(l, arg->expr, ""));
+        return scratch_argument(w, item, arg);
     }
     bug("argument of kind %d", (int)arg->kind);
 }

@@ -160,19 +160,19 @@ STEP_FUNCTION int train_step(Step *s)
     const States *const states = states_of(s);
 
     /* ---- forward ---- */
-    float *const rnn_x = buffer<float>(s, TRAIN_RNN_X);                                             /* (8, 8) */
+    float *const rnn_transpose = buffer<float>(s, TRAIN_RNN_TRANSPOSE);                             /* (8, 8) */
     float *const rnn = buffer<float>(s, TRAIN_RNN);                                                 /* (n, 8) */
-    unit(s, 0);   LAUNCH(s, transpose_each, rows(8, 8), 32)(rnn_x, w->r, 8);                        /* "/rnn" */
+    unit(s, 0);   LAUNCH(s, transpose_each, rows(8, 8), 32)(rnn_transpose, w->r, 8);                /* "/rnn" */
     float *const h = buffer<float>(s, TRAIN_H);                                                     /* (n, 8) */
     float *const x = buffer<float>(s, TRAIN_X);                                                     /* (time, n, 8) */
-    float *const rnn_scan_1 = buffer<float>(s, TRAIN_RNN_SCAN_1);                                   /* (time, n, 8) */
-    float *const rnn_scan_2 = buffer<float>(s, TRAIN_RNN_SCAN_2);                                   /* (time, n, 8) */
-    unit(s, 1);   LAUNCH_PLAIN(s, body_over_time, rows(n, 145*time), 256)(rnn, rnn_scan_1, rnn_scan_2, rnn_x, h, x, n,
-            time);                                                                                  /* "/rnn" */
+    float *const rnn_h_all = buffer<float>(s, TRAIN_RNN_H_ALL);                                     /* (time, n, 8) */
+    float *const rnn_h_before = buffer<float>(s, TRAIN_RNN_H_BEFORE);                               /* (time, n, 8) */
+    unit(s, 1);   LAUNCH_PLAIN(s, body_over_time, rows(n, 145*time), 256)(rnn, rnn_h_all, rnn_h_before, rnn_transpose,
+            h, x, n, time);                                                                         /* "/rnn" */
 
     /* ---- loss ---- */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
-    unit(s, 2);   LAUNCH(s, reduce_sum, rows(1, 8*n*time), 256)(loss, rnn_scan_1, 8*n*time);        /* "loss" */
+    unit(s, 2);   LAUNCH(s, reduce_sum, rows(1, 8*n*time), 256)(loss, rnn_h_all, 8*n*time);         /* "loss" */
 
     /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
     unit(s, 3);   if (int error = commit(s, loss)) return error;
@@ -182,13 +182,13 @@ STEP_FUNCTION int train_step(Step *s)
     unit(s, 4);   LAUNCH(s, broadcast_each, elements(8*n), 256)(d_rnn_broadcast, 8*n);              /* "/rnn" */
     float *const d_loss = buffer<float>(s, TRAIN_D_LOSS);                                           /* (time, n, 8) */
     unit(s, 5);   LAUNCH(s, broadcast_each_2, elements(8*n*time), 256)(d_loss, 8*n*time);           /* "loss" */
-    float *const d_rnn_scan = buffer<float>(s, TRAIN_D_RNN_SCAN);                                   /* (n, 8) */
-    float *const d_rnn_scan_1 = buffer<float>(s, TRAIN_D_RNN_SCAN_1);                               /* (time, n, 8) */
-    char *const gradient_over_time_scratch = buffer<char>(s, TRAIN_GRADIENT_OVER_TIME_SCRATCH);
-    unit(s, 6);   LAUNCH_PLAIN(s, gradient_over_time, rows(n, 161*time), 256)(d_rnn_scan, d_rnn_scan_1, w->r,
-            d_rnn_broadcast, d_loss, rnn_scan_1, (float *)gradient_over_time_scratch, n, time);     /* "/rnn" */
+    float *const d_rnn_gradient_last = buffer<float>(s, TRAIN_D_RNN_GRADIENT_LAST);                 /* (n, 8) */
+    float *const d_rnn_gradients = buffer<float>(s, TRAIN_D_RNN_GRADIENTS);                         /* (time, n, 8) */
+    float *const gradient_over_time_scratch = buffer<float>(s, TRAIN_GRADIENT_OVER_TIME_SCRATCH);
+    unit(s, 6);   LAUNCH_PLAIN(s, gradient_over_time, rows(n, 161*time), 256)(d_rnn_gradient_last, d_rnn_gradients,
+            w->r, d_rnn_broadcast, d_loss, rnn_h_all, gradient_over_time_scratch, n, time);         /* "/rnn" */
     float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                             /* (8, 8) */
-    unit(s, 7);   dot(s, d_rnn, d_rnn_scan_1, rnn_scan_2, 1, 8, 8, n*time, 1, 0);                   /* "/rnn" */
+    unit(s, 7);   dot(s, d_rnn, d_rnn_gradients, rnn_h_before, 1, 8, 8, n*time, 1, 0);              /* "/rnn" */
     save_gradient(s, WEIGHT_R, d_rnn, 256);
     unit(s, 8);   LAUNCH(s, update, elements(64), 256)(states->r_exp_avg, states->r_exp_avg_sq, w->r,
             states->r_exp_avg, d_rnn, states->r_exp_avg_sq, w->r, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,

@@ -162,7 +162,7 @@ STEP_FUNCTION int train_step(Step *s)
     save_gradient(s, WEIGHT_UP_BIAS, d_up_add, 128);
     unit(s, 11);  LAUNCH(s, update, elements(32), 256)(states->up_bias_exp_avg, states->up_bias_exp_avg_sq, w->up_bias,
             states->up_bias_exp_avg, d_up_add, states->up_bias_exp_avg_sq, w->up_bias, beta1, one_minus_beta1, beta2,
-            one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 32);        /* "down.weight", "up.bias" */
+            one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 32);        /* "up.bias" */
     float *const d_up = buffer<float>(s, TRAIN_D_UP);                                               /* (16, 32) */
     unit(s, 12);  dot(s, d_up, x, up, 1, 16, 32, batch, 1, 0);                                      /* "/up/MatMul" */
     save_gradient(s, WEIGHT_UP_WEIGHT, d_up, 2048);
