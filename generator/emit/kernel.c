@@ -387,6 +387,29 @@ void size_any(Kernel *k, Expr *e, const char *base)
     remember_expr(k, e, text, BINDS_ATOM);
 }
 
+bool keeps_places(const Group *group)
+{
+    for (int i = 0; i < group->ops.n; i++) {
+        const Op *op = group->ops.at[i];
+        const OpClass class = op_info(op->kind)->class;
+        if (class != ELEMENTWISE && class != REDUCE && op->kind != OP_constant && op->kind != OP_dims && op->kind != OP_iota && op->kind != OP_broadcast && op->kind != OP_reshape) return false;
+    }
+    return true;
+}
+
+void sizes_any(Kernel *k, int innermost)
+{
+    if (!keeps_places(k->group)) return;
+    for (int p = 0; p < k->n_parts; p++) {
+        const AxisPart *part = &k->parts[p];
+        const int g = part->group;
+        if (g < 0 || g == innermost || !expr_is_int(k->groups[g].extent, NULL)) continue;
+        if (innermost >= 0 && k->groups[g].extent == k->groups[innermost].extent) continue;
+        const char *base = k->n_groups == 1 ? "n" : k->n_axes >= 4 && part->axis == 1 ? "channels" : k->groups[g].kind ? "length" : g == 0 ? "rows" : "inner";
+        size_any(k, k->groups[g].extent, base);
+    }
+}
+
 static const char *size_name(Kernel *k, const Expr *e)
 {
     for (int i = 0; i < k->size_names.n; i++)
@@ -412,15 +435,15 @@ static int size_of(Kernel *k, Expr *e, const char **text)
         if (k->exprs.at[i].binds != BINDS_ATOM) continue;
         const char *p = k->exprs.at[i].text;
         Expr *q = expr_divide_exactly(k->symbols, e, k->exprs.at[i].expr);
-        if (q && expr_is_int(q, &number)) {
-            remember_expr(k, e, *text = text_of(k, "%s * %lld", p, (long long)number), BINDS_PRODUCT);
-            return BINDS_PRODUCT;
-        }
         for (int j = 0; q && j < known; j++)
             if (k->exprs.at[j].expr == q && k->exprs.at[j].binds >= BINDS_PRODUCT) {
                 remember_expr(k, e, *text = text_of(k, "%s * %s", k->exprs.at[j].text, p), BINDS_PRODUCT);
                 return BINDS_PRODUCT;
             }
+        if (q && expr_is_int(q, &number)) {
+            remember_expr(k, e, *text = text_of(k, "%s * %lld", p, (long long)number), BINDS_PRODUCT);
+            return BINDS_PRODUCT;
+        }
         if (expr_is_int(expr_sub(k->symbols, e, k->exprs.at[i].expr), &number)) {
             remember_expr(k, e,
                           *text = text_of(k, "%s %c %lld", p, number < 0 ? '-' : '+', (long long)(number < 0 ? -number : number)),

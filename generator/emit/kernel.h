@@ -186,6 +186,8 @@ const char *size_text(Kernel *k, Expr *e); /* as an atom: in parentheses where i
 const char *size_bare(Kernel *k, Expr *e);
 /* A parameter for e although it may be a known number: kernels that do no more than move or add up what they read share one text. */
 void size_any(Kernel *k, Expr *e, const char *base);
+bool keeps_places(const Group *group); /* whether its operations do: then no number of its index arithmetic is more than a size */
+void sizes_any(Kernel *k, int innermost); /* the same for known extents of all groups but the innermost, which compilers unroll; -1: of all */
 void size_called(Kernel *k, Expr *e, const char *base); /* what a parameter for e is called, should one be needed: "rows" */
 
 /* index arithmetic */

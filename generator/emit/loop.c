@@ -40,14 +40,6 @@ static int outer_groups(const Kernel *k)
     return expr_likely(k->symbols, groups_extent((Kernel *)k, groups, n - 2)) < ENOUGH_ROWS ? n - 1 : n - 2;
 }
 
-/* How many elements.  Of an update it is a parameter, so that weights of all sizes share one kernel. */
-static const char *count_text(Kernel *k)
-{
-    Expr *count = k->groups[0].extent;
-    if (!expr_is_int(count, NULL) || strcmp(main_op(k->group)->role, "optimizer") != 0) return size_bare(k, count);
-    return param_other(k, ARG_EXPR, "n", k->index_type, count);
-}
-
 static void loop_body(Kernel *k, void *context)
 {
     const Results *r = context;
@@ -60,9 +52,10 @@ static void loop_body(Kernel *k, void *context)
             param_update(k, r->to[i]);
     }
     const int n = k->n_groups;
+    sizes_any(k, n == 1 ? -1 : n - 1);
     if (n == 1) size_called(k, k->groups[0].extent, "n");
     if (n <= 1) {
-        block_open(k, "FOR_EACH (i, %s)", n ? count_text(k) : "1");
+        block_open(k, "FOR_EACH (i, %s)", n ? size_bare(k, k->groups[0].extent) : "1");
         k->block[k->depth - 1].guard = n == 0; /* one thread has the element; read by all, it could not be written in place */
         if (n) of_group[0] = affine_var(k, group_var(k, 0, "i"));
         store_all(k, r, of_group);

@@ -162,6 +162,7 @@ static void rows_body(Kernel *k, Reduction *r)
     const char *y = target(k, r);
     r->rows = r->parts ? expr_mul(k->symbols, rows, r->parts) : rows;
     const char *number = r->parts ? "block" : "row", *part = NULL, *from, *to;
+    sizes_any(k, s.reduced[s.n_reduced - 1]);
     if (r->parts) size_called(k, r->parts, "parts"), size_called(k, r->rows, "blocks");
     if (s.n_reduced > 1) size_called(k, k->groups[s.reduced[0]].extent, "length");
     size_called(k, rows, "rows");
@@ -207,10 +208,8 @@ static void columns_body(Kernel *k, Reduction *r)
     const int column = s.kept[s.n_kept - 1];
     Expr *rows = groups_extent(k, s.kept, s.n_kept - 1), *width = k->groups[column].extent,
          *both = r->parts ? expr_mul(k->symbols, rows, r->parts) : rows;
-    const bool plain = k->n_groups == 2 && k->group->ops.n == 1;
+    if (k->n_groups == 2 && keeps_places(k->group)) size_any(k, k->groups[s.reduced[0]].extent, "rows"), size_any(k, width, "columns");
     if (r->parts) size_called(k, r->parts, "parts");
-    if (plain) size_any(k, k->groups[s.reduced[0]].extent, "rows");
-    if (plain) size_any(k, width, "columns");
     size_called(k, width, "columns");
     size_called(k, k->groups[s.reduced[0]].extent, "rows");
     const char *y = target(k, r), *n = size_text(k, width), *part = NULL, *from, *to;
@@ -305,7 +304,7 @@ static void parts_body(Kernel *k, void *context)
     const char *y = param_result(k, r->y, "y"),
                *part = param_other(k, ARG_SCRATCH, "part", text_of(k, "const %s *", r->by.type), r->offset);
     size_called(k, r->parts, "parts");
-    size_called(k, r->rows, "rows");
+    if (!expr_is(r->rows, 1)) size_any(k, r->rows, "rows");
     if (r->columns) size_any(k, r->each, "columns");
     const char *parts = size_bare(k, r->parts), *n = size_bare(k, r->rows);
     const char *sum = fresh_name(k, local_name(k, r->y)), *own = text_of(k, r->columns ? "%s[OWN(k)]" : "%s", sum);

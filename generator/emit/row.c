@@ -326,6 +326,7 @@ static void row_body(Kernel *k, void *context)
     for (int i = 0; i < p->n; i++) p->cell[i].name = NULL;
     for (int i = 0; i < p->group->out.n; i++) result_name(k, p, p->group->out.at[i]);
     r->rows = groups_extent(k, kept, n_kept);
+    sizes_any(k, k->n_groups - 1);
     size_called(k, r->rows, "rows");
     if (k->n_groups && k->groups[k->n_groups - 1].kind) size_called(k, k->groups[k->n_groups - 1].extent, expr_is(r->rows, 1) ? "n" : "columns");
     block_open(k, "FOR_ROWS (row, %s)", size_bare(k, r->rows));

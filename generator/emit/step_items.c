@@ -19,13 +19,14 @@ static void indent(Writer *w, int depth)
 }
 
 /* ---- sections ---- */
-/* "h.0.attn" of "h.0.attn.c_proj.weight": the module around the one that a path ends in. */
+/* "h.0.attn" of "h.0.attn.c_proj.weight": the module around the one that a path ends in, or that one where there is no more. */
 static const char *enclosing(Arena *arena, const char *path, char point)
 {
     const char *last = strrchr(path, point);
     if (!last || last == path) return NULL;
     char *copy = arena_copy(arena, path, (size_t)(last - path)), *before = strrchr(copy, point);
-    if (before && before > copy) *before = 0;
+    const char *left = point == '.' ? strchr(copy, point) : copy + 1; /* "fc.0" rather than "fc": names of weights begin far out */
+    if (before && before > left) *before = 0;
     return copy + (*copy == point);
 }
 
