@@ -1,4 +1,4 @@
-"""Simulated oil wells, for models/demo/flow.sh:   flow.py make FOLDER     writes train.safetensors, a stream of batches of sensor windows of any
+"""Simulated oil wells, for models/demo/sensors.sh:   flow.py make FOLDER     writes train.safetensors, a stream of batches of sensor windows of any
 length, some of them broken, and test.safetensors, windows of wells that were never trained on;   flow.py score FOLDER    compares rates that
 the runner computed with the true ones, prints how much of their variance is explained, and draws rates.svg.
 

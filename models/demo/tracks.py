@@ -1,4 +1,4 @@
-"""Simulated vehicle tracks, for models/demo/tracks.sh:   tracks.py make FOLDER     writes train.safetensors, a stream of batches of windows of any
+"""Simulated vehicle tracks, for models/demo/sensors.sh:   tracks.py make FOLDER     writes train.safetensors, a stream of batches of windows of any
 length, some of them broken, and test.safetensors, whole tracks of which a third behave oddly;   tracks.py score FOLDER    reads what the
 runner made of them, prints the area under the ROC curve, and draws errors.svg.
 

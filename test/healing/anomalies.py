@@ -2,25 +2,19 @@
 
 anomalies.py FOLDER WINDOW NARROW TOKENS CHOSEN MATCHED      trainers; NARROW: of the same model as WINDOW, its time declared as 8 to 12
 """
-import json, os, subprocess, sys
+import os, subprocess, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-import tensors as t
+import checks, tensors as t
+from checks import fail
 
 folder, window, narrow, tokens, chosen, matched = sys.argv[1:]
 r = t.Random(3)
-failures = 0
-
-
-def fail(text):
-    global failures
-    failures += 1
-    print("FAILED:", text)
 
 
 def path(name): return os.path.join(folder, name)
 
 
-def stream(name, *batches): t.safetensors(path(name), {"step%d.%s" % (k, n): v for k, b in enumerate(batches) for n, v in b.items()})
+def stream(name, *batches): checks.stream(path(name), *batches)
 
 
 def run(trainer, name, *more, status=0):
@@ -28,8 +22,8 @@ def run(trainer, name, *more, status=0):
     command = [trainer, "--batch-file", path(name), "--progress", "never", "--log", path("log"), "--max-skipped", "90%", *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode != status: fail("%s: exit status %d, wanted %d: %s" % (name, done.returncode, status, done.stderr))
-    lines = [json.loads(x) for x in open(path("log"))]
-    return [x["loss"] for x in lines if "loss" in x], [x for x in lines if "event" in x], done
+    log = checks.lines(path("log"))
+    return checks.losses(log), checks.events(log), done
 
 
 def window_batch(batch=2, time=10, channels=3, dtype="F32"):
@@ -130,4 +124,4 @@ done = subprocess.run([window, "--batch-file", path("stream"), "--steps", "400",
                       capture_output=True, text=True, timeout=120)
 if done.returncode != 4 or "20 of 100 batches were set aside" not in done.stderr: fail("too many: status %d: %s" % (done.returncode, done.stderr[-300:]))
 if (lambda m: (m["step"], m["skipped"]))(t.read(path("many/checkpoint.safetensors"))[1]) != ("100", "20"): fail("too many: its checkpoint is of another place")
-sys.exit(bool(failures))
+checks.finish()

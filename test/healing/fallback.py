@@ -1,17 +1,13 @@
 """Each kernel of a step made to fail its launch, and to leave garbage, in turn: the unfused program takes over, and the step is what it
 would have been.   fallback.py TRAINER BATCHES FOLDER
 """
-import json, os, re, subprocess, sys
+import os, re, subprocess, sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import checks
+from checks import fail
 
 trainer, batches, folder = sys.argv[1:]
-failures = 0
 STEPS = 3
-
-
-def fail(text):
-    global failures
-    failures += 1
-    print("FAILED:", text)
 
 
 def run(what, fault, *more, status=0):
@@ -19,8 +15,8 @@ def run(what, fault, *more, status=0):
     command = [trainer, "--batch-file", batches, "--steps", str(STEPS), "--progress", "never", "--log", log, *more]
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, DISC_FAULT=fault), timeout=600)
     if done.returncode != status: fail("%s: status %d: %s" % (what, done.returncode, done.stderr[-500:]))
-    lines = [json.loads(x) for x in open(log)]
-    return [x["loss"] for x in lines if "loss" in x], [x for x in lines if x.get("event") == "fell_back"], done
+    lines = checks.lines(log)
+    return checks.losses(lines), checks.events(lines, "fell_back"), done
 
 
 def close(a, b): return len(a) == len(b) and all(abs(x - y) <= 1e-4 * abs(y) for x, y in zip(a, b))
@@ -53,4 +49,4 @@ if events or losses != clean: fail("verified: %s, %s" % (events, losses))
 # nobody takes over where that is not wanted
 run("stop", "launch=1", "--on-anomaly", "stop", status=1)
 print("%d kernels failed in turn; garbage of %d changed results and was found" % (len(kernels), taken_over))
-sys.exit(bool(failures))
+checks.finish()

@@ -2,20 +2,14 @@
 
 variants.py TRAINER FOLDER      TRAINER's folder is this test's own
 """
-import json, os, shutil, signal, subprocess, sys, time
+import os, shutil, signal, subprocess, sys, time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-import tensors as t
+import checks, tensors as t
+from checks import fail
 
 trainer, folder = sys.argv[1:]
 made = os.path.join(os.path.dirname(trainer), "variants")
 r = t.Random(9)
-failures = 0
-
-
-def fail(text):
-    global failures
-    failures += 1
-    print("FAILED:", text)
 
 
 def path(name): return os.path.join(folder, name)
@@ -30,12 +24,7 @@ def compiler(name, text):
     return path(name)
 
 
-t.safetensors(path("batches"), {"step%d.%s" % (k, n): v for k, b in enumerate((batch(10), batch(7))) for n, v in b.items()})
-
-
-def lines():
-    try: return [json.loads(x) for x in open(path("log")) if x.endswith("\n")]
-    except FileNotFoundError: return []
+checks.stream(path("batches"), batch(10), batch(7))
 
 
 def run(what, until, fault="", keep=False, after=6, **environment):
@@ -47,24 +36,24 @@ def run(what, until, fault="", keep=False, after=6, **environment):
     deadline, seen, enough = time.time() + 120, [], 1 << 60
     while p.poll() is None and time.time() < deadline:
         time.sleep(0.02)
-        seen = lines()
+        seen = checks.lines(path("log"))
         ends = [x for x in seen if x.get("event") in ("variant_swapped", "variant_dropped")]
         if len(ends) >= until: enough = min(enough, ends[until - 1]["step"] + after)
         if any("loss" in x and x["step"] >= enough for x in seen): break
     p.send_signal(signal.SIGINT)
     said = p.communicate(timeout=60)[1]
     if p.returncode != 130: fail("%s: status %d: %s" % (what, p.returncode, said))
-    seen = lines()
-    events = [x for x in seen if x.get("event", "").startswith("variant_")]
+    seen = checks.lines(path("log"))
+    events = checks.events(seen, "variant_")
     if len([x for x in events if x["event"] != "variant_compiling"]) < until: fail("%s: events %s" % (what, events))
-    return events, [x["loss"] for x in seen if "loss" in x], said
+    return events, checks.losses(seen), said
 
 
 def same_losses(what, losses):
     """As a run that never varies."""
     subprocess.run([trainer, "--batch-file", path("batches"), "--steps", str(len(losses)), "--variants", "off", "--progress", "never", "--log", path("plain"), "--lr", "1e-6"],
                    check=True, stdout=subprocess.DEVNULL)
-    if [json.loads(x)["loss"] for x in open(path("plain"))] != losses: fail(what + ": losses are not those of a run without variants")
+    if checks.losses(checks.lines(path("plain"))) != losses: fail(what + ": losses are not those of a run without variants")
 
 
 events, losses, _ = run("right", 2, "variant_wins")
@@ -99,4 +88,4 @@ for what, why, fault, environment in (
     if os.path.isdir(made) and any(x.endswith(".so") for x in os.listdir(made)): fail("%s: left %s" % (what, os.listdir(made)))
     same_losses(what, losses)
 if subprocess.run(["pgrep", "-f", "sleep 977"], stdout=subprocess.DEVNULL).returncode == 0: fail("hangs: the compiler runs on")
-sys.exit(bool(failures))
+checks.finish()

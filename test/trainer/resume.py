@@ -2,19 +2,15 @@
 
 resume.py TRAINER DATA FOLDER      a step is slowed down so that signals find one; every wait is for a line of the log
 """
-import json, os, shutil, signal, subprocess, sys, time
+import os, signal, subprocess, sys, time
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import checks
+from checks import fail
 
 trainer, data, folder = sys.argv[1:4]
 STEPS = 24
 COMMON = [trainer, "--data", data, "--batch-size", "3", "--steps", str(STEPS), "--progress", "never", "--seed", "5"]
 SLOW = dict(os.environ, DISC_FAULT="slow_copy=4000")
-failures = 0
-
-
-def fail(text):
-    global failures
-    failures += 1
-    print("FAILED:", text)
 
 
 def place(name): return os.path.join(folder, name)
@@ -23,10 +19,7 @@ def place(name): return os.path.join(folder, name)
 def arguments(name, *more): return COMMON + ["--checkpoint", place(name), "--log", place(name + ".log"), *more]
 
 
-def lines(name):
-    try:
-        with open(place(name + ".log")) as f: return [json.loads(x) for x in f if x.endswith("\n")]
-    except FileNotFoundError: return []
+def lines(name): return checks.lines(place(name + ".log"))
 
 
 def steps(name): return {x["step"]: (x["loss"], x["peak_bytes"], str(x["dims"])) for x in lines(name) if "loss" in x}
@@ -70,7 +63,7 @@ for number, wanted in (signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHU
     if status != wanted: fail("%s: status %d, wanted %d: %s" % (name, status, wanted, said))
     if not 9 <= taken < STEPS: fail("%s after %d steps" % (name, taken))
     if "checkpoint is written" not in said or "signal %d" % number not in said: fail("%s said: %s" % (name, said))
-    if [x["event"] for x in lines(name) if "event" in x] != ["signal", "summary"]: fail(name + ": the log has no line of the signal")
+    if [x["event"] for x in checks.events(lines(name))] != ["signal", "summary"]: fail(name + ": the log has no line of the signal")
     run(name, "--resume")
     same(name, name)
 
@@ -112,4 +105,4 @@ for what, data_of_it in ("cut", whole[:-100]), ("empty", b""), ("no header", b"\
     r = subprocess.run(arguments("bad", "--resume"), capture_output=True, text=True, timeout=60)
     if r.returncode != 2 or "checkpoint.safetensors" not in r.stderr: fail("a checkpoint that is %s: status %d: %s" % (what, r.returncode, r.stderr))
     if checkpoint("bad") != data_of_it: fail("a checkpoint that is %s was overwritten" % what)
-sys.exit(bool(failures))
+checks.finish()
