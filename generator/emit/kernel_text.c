@@ -101,11 +101,13 @@ const char *nodes_text(Arena *arena, const Group *group)
     const char *names[NODES_NAMED];
     int n = 0;
     for (int a = 0; a < group->assigns.n; a++) /* of an update: the weight */
-        if (group->assigns.at[a]->in[0]->origin == FROM_WEIGHT) names[n++ % NODES_NAMED] = group->assigns.at[a]->in[0]->tensor->name;
+        if (group->assigns.at[a]->in[0]->origin == FROM_WEIGHT)
+            names[n++ % NODES_NAMED] = group->assigns.at[a]->in[0]->tensor->name;
     if (n > 0) return arena_text(arena, "\"%s\"", safe(arena, names[(n - 1) % NODES_NAMED]));
     for (int o = group->ops.n - 1; o >= 0 && n < NODES_NAMED; o--) {
         const Op *op = group->ops.at[o];
-        const bool folded = o < group->ops.n - 1 && (op_info(op->kind)->class == SOURCE || op->kind == OP_broadcast || op->kind == OP_reshape);
+        const bool folded =
+            o < group->ops.n - 1 && (op_info(op->kind)->class == SOURCE || op->kind == OP_broadcast || op->kind == OP_reshape);
         bool seen = !*op->source || folded;
         for (int i = 0; i < n; i++) seen = seen || strcmp(names[i], op->source) == 0;
         if (!seen) names[n++] = op->source;
@@ -188,7 +190,8 @@ void kernel_put(Buf *out, Arena *arena, const KernelText *k)
     put_comment(out, arena_text(arena, "%s%s-> %s", k->reads, *k->reads ? " " : "", k->writes));
     if (k->operations > 1) {
         buf_put(out, "\n * ");
-        put_comment(out, arena_text(arena, *k->saved ? "%d operations in one: %s bytes less to move" : "%d operations in one", k->operations, k->saved));
+        put_comment(out, arena_text(arena, *k->saved ? "%d operations in one: %s bytes less to move" : "%d operations in one",
+                                    k->operations, k->saved));
     }
     buf_printf(out, " */\n%s\n", k->definition);
 }

@@ -4,12 +4,12 @@
 #include "emit/emit.h"
 
 typedef struct KernelText {
-    const char *kind;         /* "row kernel"; NULL: a table, no kernel */
+    const char *kind; /* "row kernel"; NULL: a table, no kernel */
     const char *definition;
     const char *reads, *writes; /* "x (batch, 64), bias (64)", of the first launch */
-    int operations;           /* that would be kernels of their own */
-    const char *saved;        /* bytes that this saves, as an expression; "" */
-    VEC(const char *) nodes;  /* of each launch: "\"/h.0/Add\", \"/h.0/Tanh\"" */
+    int operations;             /* that would be kernels of their own */
+    const char *saved;          /* bytes that this saves, as an expression; "" */
+    VEC(const char *) nodes;    /* of each launch: "\"/h.0/Add\", \"/h.0/Tanh\"" */
 } KernelText;
 
 /* The definition, indented by braces; indexed: in two forms, with 32-bit and with 64-bit indices; a line of the body that begins with a tab belongs to the one before. */

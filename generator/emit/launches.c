@@ -9,8 +9,7 @@ static void collect_launches(Launches *all, Arena *arena, Kernels *k, Symbols *s
         Group *group = groups->list.at[i];
         for (int b = 0; b < 2; b++)
             if (group->body[b] && group->kind == GROUP_REGION) collect_launches(all, arena, k, symbols, group->body[b]);
-        if (group->kind == GROUP_VIEW || group->kind == GROUP_REGION || group->kind == GROUP_COMMIT ||
-            group->kind == GROUP_FINITE)
+        if (group->kind == GROUP_VIEW || group->kind == GROUP_REGION || group->kind == GROUP_COMMIT || group->kind == GROUP_FINITE)
             continue;
         GroupLaunches *l = NEW(arena, GroupLaunches);
         kernels_emit(k, group, &l->at, &l->n, &l->scratch);

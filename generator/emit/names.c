@@ -112,7 +112,8 @@ static const char *exponential_word(const Value *a)
 static const char *comparison_word(const Op *op)
 {
     double bound;
-    if (op->kind == OP_eq && strcmp(op->role, "loss") == 0 && value_is_scalar_constant(source_of(op->in[1]), &bound)) return "is_ignored";
+    if (op->kind == OP_eq && strcmp(op->role, "loss") == 0 && value_is_scalar_constant(source_of(op->in[1]), &bound))
+        return "is_ignored";
     if (op->kind == OP_eq) return is_label(op->out[0]) ? "is_label" : "is_equal";
     return value_is_scalar_constant(source_of(op->in[0]), &bound) && bound == 0 ? "is_positive" : "is_less";
 }
@@ -186,8 +187,9 @@ const char *made_word(const Value *v)
 /* Words that say nothing once the kernel that made the value is out of sight. */
 bool word_tells(const char *word)
 {
-    static const char *const words[] = {"added",    "product", "scaled", "chosen",  "value", "difference", "ratio",  "raised", "negative",
-                                        "weighted", "larger",  "smaller", "padded", "joined", "dots",      "of_label", "gathered", "scattered"};
+    static const char *const words[] = {"added",  "product", "scaled",   "chosen",   "value",    "difference",
+                                        "ratio",  "raised",  "negative", "weighted", "larger",   "smaller",
+                                        "padded", "joined",  "dots",     "of_label", "gathered", "scattered"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i], word) == 0) return false;
     return true;
@@ -202,7 +204,8 @@ const char *scan_word(Arena *arena, const Op *scan, int result)
     for (int i = 0; i < carries; i++) {
         const char *carry = plain_name(arena, *body->inputs.at[i]->name ? body->inputs.at[i]->name : "state");
         if (v == body->inputs.at[i]) return arena_text(arena, "%s_before", carry);
-        if (result == i || v == source_of(body->outputs.at[i])) return arena_text(arena, result < carries ? "%s_last" : "%s_all", carry);
+        if (result == i || v == source_of(body->outputs.at[i]))
+            return arena_text(arena, result < carries ? "%s_last" : "%s_all", carry);
     }
     switch (v->def ? v->def->kind : OP_cast) {
     case OP_sigmoid: return "gates";
@@ -289,9 +292,11 @@ const char *operand_word(Arena *arena, const Group *group, const Value *v)
 
 bool name_is_taken(const char *name)
 {
-    static const char *const words[] = {"first", "last", "row", "i", "j", "k", "p", "q", "r", "s", "blocks", "once", "block", "line", "column", "width", "part",
-                                        "strided", "tiles", "maximum", "minimum", "modulo", "quotient", "square", "cast", "absolute",
-                                        "lowest", "is_true", "highest", "strips", "best", "next", "at", "to", "from", "head", "tile", "key", "query"};
+    static const char *const words[] = {"first", "last",     "row",    "i",       "j",       "k",      "p",        "q",
+                                        "r",     "s",        "blocks", "once",    "block",   "line",   "column",   "width",
+                                        "part",  "strided",  "tiles",  "maximum", "minimum", "modulo", "quotient", "square",
+                                        "cast",  "absolute", "lowest", "is_true", "highest", "strips", "best",     "next",
+                                        "at",    "to",       "from",   "head",    "tile",    "key",    "query"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i], name) == 0) return true;
     OpKind kind;
@@ -320,7 +325,8 @@ const char *element_name(Arena *arena, const char *load)
 int words_in(const char *text)
 {
     int n = 0;
-    for (const char *p = text; *p; p++) n += isalnum((unsigned char)*p) && (p == text || !(isalnum((unsigned char)p[-1]) || p[-1] == '_'));
+    for (const char *p = text; *p; p++)
+        n += isalnum((unsigned char)*p) && (p == text || !(isalnum((unsigned char)p[-1]) || p[-1] == '_'));
     return n;
 }
 
@@ -434,7 +440,9 @@ static void name_offset(Arena *arena, Offset *all, int n, const char *text, int 
     const char *base = "at";
     if (user != o) {
         const char *tensor = user->tensors.n == 1 ? user->tensors.at[0] : NULL;
-        base = tensor ? arena_text(arena, "%s_%s", tensor, o->inner ? o->inner : "start") : o->inner ? arena_text(arena, "%s_at", o->inner) : "start";
+        base = tensor     ? arena_text(arena, "%s_%s", tensor, o->inner ? o->inner : "start")
+               : o->inner ? arena_text(arena, "%s_at", o->inner)
+                          : "start";
     } else if (shares(all, n, i) && (o->tensors.n == 1 || !is_free(all, n, text, i, "at"))) {
         base = o->tensors.n ? arena_text(arena, "%s_at", o->tensors.at[0]) : "start";
     }

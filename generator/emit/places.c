@@ -8,7 +8,8 @@
 /* "/blocks.0/ln_1/LayerNormalization_output_0" is blocks.0/ln_1: a module that is little more than one operation bears its name. */
 static const char *module_name(Arena *arena, const char *path, bool *is_module)
 {
-    static const char *const operations[] = {"MatMul", "Gemm", "Conv", "LayerNormalization", "BatchNormalization", "Gather", "GRU", "LSTM", "RNN"};
+    static const char *const operations[] = {"MatMul", "Gemm", "Conv", "LayerNormalization", "BatchNormalization", "Gather",
+                                             "GRU",    "LSTM", "RNN"};
     if (strncmp(path, "node_", 5) == 0 && path[5]) path += 5;
     char *copy = arena_copy(arena, path, strlen(path)), *output = strstr(copy, "_output_0");
     if (output && !output[9]) *output = 0;
@@ -40,10 +41,13 @@ static const char *value_c_name(Maker *m, const Value *v)
     bool is_module = false;
     const char *base = *from ? c_name(arena, module_name(arena, from, &is_module)) : what;
     const Op *last = map_get(m->last_of, arena_text(arena, "%s %s", op->role, op->source));
-    const bool plain = strcmp(base, what) == 0 || (last == op && v->result == 0) || *v->name || (*from && is_module && contracts && !gradient);
+    const bool plain =
+        strcmp(base, what) == 0 || (last == op && v->result == 0) || *v->name || (*from && is_module && contracts && !gradient);
     const char *which = v->result && strcmp(what, op_info(op->kind)->name) == 0 ? arena_text(arena, "_%d", v->result) : "";
     const char *kind = contracts ? op_info(op->kind)->name : what;
-    return layout_unique(m->l, m->names, arena_text(arena, "%s%s%s%s%s%s", gradient ? "d_" : "", base, plain ? "" : "_", plain ? "" : kind, which, again ? "_again" : ""));
+    return layout_unique(m->l, m->names,
+                         arena_text(arena, "%s%s%s%s%s%s", gradient ? "d_" : "", base, plain ? "" : "_", plain ? "" : kind, which,
+                                    again ? "_again" : ""));
 }
 
 void find_last_ops(Maker *m, const Graph *g)

@@ -66,14 +66,17 @@ static void head(Buf *out, const Project *project, const Layout *l, Program *con
     comment_put(out, file_name(project->options->model));
     buf_printf(out, " -> %s\n", file);
     if (project->train)
-        head_line(out, "loss", commented(l, arena_text(l->arena, "%s, optimizer %s, %s", project->loss.text ? project->loss.text : "the model's own",
-                                                       project->options->optimizer ? project->options->optimizer : "none",
-                                                       project->options->precision ? project->options->precision : "fp32")));
+        head_line(
+            out, "loss",
+            commented(l, arena_text(l->arena, "%s, optimizer %s, %s", project->loss.text ? project->loss.text : "the model's own",
+                                    project->options->optimizer ? project->options->optimizer : "none",
+                                    project->options->precision ? project->options->precision : "fp32")));
     dims_lines(out, l);
     for (int i = 0; i < n; i++) {
         const Program *p = programs[i];
-        head_line(out, p->name, commented(l, arena_text(l->arena, "%d kernels, bytes moved %s, least possible %s", p->kernels,
-                                                        expr_text(l->arena, p->moved), expr_text(l->arena, p->least))));
+        head_line(out, p->name,
+                  commented(l, arena_text(l->arena, "%d kernels, bytes moved %s, least possible %s", p->kernels,
+                                          expr_text(l->arena, p->moved), expr_text(l->arena, p->least))));
     }
     head_line(out, "made by", commented(l, project->settings ? project->settings : "disc-gen"));
     out->text[--out->length] = 0;

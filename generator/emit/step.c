@@ -41,7 +41,8 @@ static void regenerate_text(Writer *w, const PointsOf *back, int unit)
     Arena *arena = w->l->arena;
     for (int k = back->first[unit]; k >= 0; k = back->next[k]) {
         const Point *point = &w->p->points.at[k];
-        const char *call = arena_text(arena, "regenerate(s, %d, %s, %s);", k, w->p->buffers.at[point->buffer].c, buffer_enum(w, point->buffer));
+        const char *call =
+            arena_text(arena, "regenerate(s, %d, %s, %s);", k, w->p->buffers.at[point->buffer].c, buffer_enum(w, point->buffer));
         point_text(w, call, point->recipe);
     }
 }
@@ -50,7 +51,8 @@ static void evict_text(Writer *w, const PointsOf *gone, int unit)
 {
     for (int k = gone->first[unit]; k >= 0; k = gone->next[k]) {
         const Buffer *b = &w->p->buffers.at[w->p->points.at[k].buffer];
-        point_text(w, arena_text(w->l->arena, "evict(s, %d);", k), arena_text(w->l->arena, "%s: %s bytes", b->c, expr_c(w->l, b->bytes, "")));
+        point_text(w, arena_text(w->l->arena, "evict(s, %d);", k),
+                   arena_text(w->l->arena, "%s: %s bytes", b->c, expr_c(w->l, b->bytes, "")));
     }
 }
 
@@ -59,7 +61,8 @@ static void offload_text(Writer *w, const PointsOf *made, int unit)
 {
     for (int k = made->first[unit]; k >= 0; k = made->next[k]) {
         const Point *point = &w->p->points.at[k];
-        if (point->offload) point_text(w, arena_text(w->l->arena, "offload(s, %d, %s);", k, w->p->buffers.at[point->buffer].c), NULL);
+        if (point->offload)
+            point_text(w, arena_text(w->l->arena, "offload(s, %d, %s);", k, w->p->buffers.at[point->buffer].c), NULL);
     }
 }
 
@@ -69,7 +72,10 @@ static void fetch_text(Writer *w, const PointsOf *back, int unit)
     for (int k = back->first[unit + 1]; k >= 0; k = back->next[k]) {
         const Point *point = &w->p->points.at[k];
         if (point->offload)
-            point_text(w, arena_text(w->l->arena, "fetch(s, %d, %s, %s);", k, w->p->buffers.at[point->buffer].c, buffer_enum(w, point->buffer)), NULL);
+            point_text(w,
+                       arena_text(w->l->arena, "fetch(s, %d, %s, %s);", k, w->p->buffers.at[point->buffer].c,
+                                  buffer_enum(w, point->buffer)),
+                       NULL);
     }
 }
 
@@ -147,7 +153,8 @@ void replays_text(Buf *out, const Layout *layout, const Program *p)
 
 static const char *step_about(const Program *p)
 {
-    if (strcmp(p->name, "train_lean") == 0) return "One step of training in less memory: products are done again in loops over blocks of rows";
+    if (strcmp(p->name, "train_lean") == 0)
+        return "One step of training in less memory: products are done again in loops over blocks of rows";
     if (program_trains(p)) return "One step of training";
     return strcmp(p->name, "evaluate") == 0 ? "Loss and outputs of a batch; changes nothing" : "Outputs of a batch";
 }
@@ -171,9 +178,11 @@ void step_text(Buf *out, const Layout *layout, const Program *p, const Guards *g
                w.checks       ? ", or STEP_NOT_FINITE where the loss is no number, STEP_OVERFLOW where a gradient is none"
                : w.has_commit ? ", or STEP_NOT_FINITE where the loss is no number"
                               : "");
-    if (program_plans(p))
-        buf_put(out, "\n * unit(s, k) begins what the controller's tables count as the kth; offload, evict, fetch and regenerate do what a plan says of\n"
-                     " * a buffer (runtime/controller/step.h).");
+    if (program_plans(p)) buf_put(out, "\n * unit(s, k) begins what the controller's tables count as the kth");
+    if (p->points.n)
+        buf_put(out, "; offload, evict, fetch and regenerate do what a plan says of a buffer\n"
+                     " * (runtime/controller/step.h)");
+    if (program_plans(p)) buf_put(out, ".");
     buf_put(out, " */\n");
     buf_printf(out, "STEP_FUNCTION int %s_step(Step *s)\n{\n", p->name);
     declare_dims(out, &w, used);

@@ -79,12 +79,14 @@ static int type_bytes(const char *type)
 static const char *scratch_argument(Writer *w, const Item *item, const Arg *arg)
 {
     const Layout *l = w->l;
-    const bool first = !arg->expr || expr_is(arg->expr, 0), typed = item->scratch_type && strcmp(item->scratch_type, arg->type) == 0;
+    const bool first = !arg->expr || expr_is(arg->expr, 0),
+               typed = item->scratch_type && strcmp(item->scratch_type, arg->type) == 0;
     if (first) return typed ? item->scratch : arena_text(l->arena, "(%s *)%s", arg->type, item->scratch);
     const int size = type_bytes(arg->type);
     Expr *elements = typed && size ? expr_divide_exactly(l->symbols, arg->expr, expr_int(l->symbols, size)) : NULL;
     if (elements) return arena_text(l->arena, "%s + %s", item->scratch, expr_c(l, elements, ""));
-    return arena_text(l->arena, typed ? "(%s *)((char *)%s + %s)" : "(%s *)(%s + %s)", arg->type, item->scratch, expr_c(l, arg->expr, ""));
+    return arena_text(l->arena, typed ? "(%s *)((char *)%s + %s)" : "(%s *)(%s + %s)", arg->type, item->scratch,
+                      expr_c(l, arg->expr, ""));
 }
 
 static const char *argument(Writer *w, const Item *item, const Arg *arg)

@@ -5,15 +5,14 @@
 
 enum { COMMENT_COLUMN = 100, LINE_MAX_COLUMNS = 118, FARTHEST_COLUMN = 140 };
 
-
 typedef struct {
     const Layout *l;
     const Program *p;
-    const Map *memory; /* C name -> Memory */
-    Map *declared;     /* buffers that the text has so far */
-    Buf body;          /* of the function, behind its declarations */
-    const char *section, *scope; /* scope: the part of the model that the text is in */
-    int unit;                    /* begins with the next statement; -1: none does */
+    const Map *memory;                                    /* C name -> Memory */
+    Map *declared;                                        /* buffers that the text has so far */
+    Buf body;                                             /* of the function, behind its declarations */
+    const char *section, *scope;                          /* scope: the part of the model that the text is in */
+    int unit;                                             /* begins with the next statement; -1: none does */
     bool committed, has_commit, checks, checked, replays; /* checks: gradients are found finite before anything is assigned */
     const Guards *guards;                                 /* of all programs */
     bool *known;                                          /* late dims, as the text reads them; by dim */
@@ -34,5 +33,6 @@ void declare_dims(Buf *out, const Writer *w, const Map *used);
  * that uses them first.  Costs as much as the text has words, not as the program has buffers: a replay is short. */
 typedef enum { AT_HEAD, AT_FIRST_USE, ALL_AT_ONCE } Where;
 void declare_memory(Buf *out, const Writer *w, const Map *used, Where where);
-void declare_before(Writer *w, size_t start); /* puts the declarations of buffers that the text from `start` on names first before it */
+void declare_before(Writer *w,
+                    size_t start); /* puts the declarations of buffers that the text from `start` on names first before it */
 #endif

@@ -105,8 +105,7 @@ __global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ grad
 
 /* One step of training.
  * Returns 0, or the error of the first launch that failed, or STEP_NOT_FINITE where the loss is no number.
- * unit(s, k) begins what the controller's tables count as the kth; offload, evict, fetch and regenerate do what a plan says of
- * a buffer (runtime/controller/step.h). */
+ * unit(s, k) begins what the controller's tables count as the kth. */
 STEP_FUNCTION int train_step(Step *s)
 {
     const Dims *const d = dims_of(s);
