@@ -39,6 +39,8 @@ typedef struct Group {
     Ops assigns;                   /* whose value this group writes in place: out's value lies in the memory of the assign's target */
     struct Groups *body[2];        /* of a region */
     bool adds;                     /* DOT in a loop over blocks of rows: what later blocks give is added to what is there */
+    struct Group *epilogue;        /* DOT: a LOOP, ROW or REDUCE done to rows of the product as soon as they are there; ops.at[0] is the dot */
+    Value *product, *place;        /* of an epilogue: its operand that is the product; the result in whose memory it lies, or the dot's own */
 } Group;
 /* Why an operation did not become part of the kernel that reads its result: what fuse found when it decided. */
 #define FUSE_REFUSALS(R) \
@@ -95,6 +97,7 @@ typedef struct {
  *     each NULL:  LAUNCH(s, kernel, elements(blocks), threads)(args);       blocks counts elements: a thread each on CUDA, a chunk a block on the host
  *     else:       LAUNCH(s, kernel, rows(blocks, each), threads)(args);     blocks counts rows (planes, columns…), each one's cost in elements
  *     library:    kernel(s, args);                                          a function of device/blas.h: dot, …
+ *     epilogue:   kernel(s, args, EPILOGUE(s, kernel, rows(blocks, each), threads)(args));
  * Any of them may be 0 at run time: then nothing is launched. */
 typedef struct Launch {
     const char *kernel;            /* name of the __global__ function, or of a function of device/blas.h */
@@ -104,6 +107,9 @@ typedef struct Launch {
     bool indexed;                  /* the kernel is a template over Index, the type of its indices */
     VEC(Expr *) reach;             /* of one that is: no index is greater than the greatest of these */
     VEC(Arg) args;                 /* results first, then operands, then sizes */
+    const struct Launch *epilogue; /* of a product: its arguments are those of args from number `own` on */
+    int own;
+    Expr *shares;                  /* of a kernel that can be an epilogue: its rows, or the parts that they are summed in */
     Expr *moved, *flops;           /* bytes read and written, operations */
 } Launch;
 /* The launches of a group (one, seldom two or three), whose kernels are added to k.  *scratch: bytes of memory that they need while they run,
@@ -113,6 +119,8 @@ typedef struct Launch {
 void kernels_emit(Kernels *k, const Group *group, Launch **launches, int *n, Expr **scratch);
 /* Whether result `out` may lie in the memory of operand `in`: every element of in is read only by who writes the same element of out. */
 bool kernels_in_place(const Group *group, const Value *in, const Value *out);
+/* Whether `in` is read only where an element of `out` is written, or in a reduction. */
+bool kernels_at_own_place(const Group *group, const Value *out, const Value *in);
 const char *kernels_text(const Kernels *k); /* all of them, in order of first use, each with its head comment */
 bool kernels_multiply(const Kernels *k, Dtype d); /* whether a product or convolution of the library takes or makes elements of d */
 

@@ -251,6 +251,7 @@ void launch_arg_expr(Kernels *all, Launch *l, Expr *e);
 Expr *count_of(Kernels *all, const Value *v);
 Expr *bytes_of(Kernels *all, const Value *v);
 const Op *main_op(const Group *group);
+const Op *reduction_of(const Group *group);               /* of a REDUCE */
 int threads_for(Kernels *all, Expr *length);              /* of a block whose threads share a row of that length */
 const char *group_name(Kernels *all, const Group *group); /* "mul_erf_add" */
 

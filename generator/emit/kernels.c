@@ -218,6 +218,7 @@ static const char *anonymous(Kernel *k, const char *text)
 static const char *kind_text(const Kernel *k)
 {
     if (k->kind) return k->kind;
+    if (k->group->product && !k->part) return k->group->kind == GROUP_LOOP ? "epilogue of a product, a loop kernel," : k->group->kind == GROUP_ROW ? "epilogue of a product, a row kernel," : "epilogue of a product, a sum of columns,";
     switch (k->group->kind) {
     case GROUP_LOOP: return is_update(k->group) ? "update kernel" : moves_alone(k->group) ? "copying kernel" : "loop kernel";
     case GROUP_ROW: return "row kernel";
@@ -367,14 +368,36 @@ bool keeps_place(const Group *group, const Value *v, const Value *in, bool kept)
     return true;
 }
 
+bool kernels_at_own_place(const Group *group, const Value *out, const Value *in)
+{
+    return keeps_place(group, out, in, true);
+}
+
+static const Value *lies_in(const Value *v)
+{
+    while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
+    return v;
+}
+
+static bool product_reads(const Op *dot, const Value *v)
+{
+    for (int i = 0; i < dot->n_in; i++)
+        if (lies_in(dot->in[i]) == lies_in(v)) return true;
+    return false;
+}
+
 bool kernels_in_place(const Group *group, const Value *in, const Value *out)
 {
+    if (group->epilogue) /* while it runs for some rows, the product of others is still to come */
+        return out != group->epilogue->place && !product_reads(group->ops.at[0], in) && kernels_in_place(group->epilogue, in, out);
     const bool reads = in_values(in, (const Value *const *)group->in.at, group->in.n);
     if (!reads || !in_values(out, (const Value *const *)group->out.at, group->out.n)) return false;
     if (group->kind == GROUP_SCATTER) return main_op(group)->in[0] == in;
     if (group->kind == GROUP_DOT) return main_op(group)->kind == OP_dot_add && main_op(group)->in[2] == in && main_op(group)->in[0] != in && main_op(group)->in[1] != in;
-    if ((group->kind != GROUP_LOOP && group->kind != GROUP_ROW) || dtype_bytes(in->dtype) != dtype_bytes(out->dtype)) return false;
+    const bool stores = group->kind == GROUP_REDUCE && group->product == in && out != reduction_of(group)->out[0];
+    if (!stores && group->kind != GROUP_LOOP && group->kind != GROUP_ROW) return false;
+    if (dtype_bytes(in->dtype) != dtype_bytes(out->dtype)) return false;
     for (int i = 0; i < group->out.n; i++)
         if (!keeps_place(group, group->out.at[i], in, true)) return false;
-    return group->kind == GROUP_LOOP || row_in_place(group, in, out);
+    return group->kind != GROUP_ROW || row_in_place(group, in, out);
 }

@@ -70,5 +70,9 @@ Launches *launches_of(Arena *arena, Kernels *k, Symbols *symbols, const Groups *
 void launches_kernels(const Launches *launches, Map *names)
 {
     for (int i = 0; i < launches->list.n; i++)
-        for (int l = 0; l < launches->list.at[i]->n; l++) map_set(names, launches->list.at[i]->at[l].kernel, (void *)launches);
+        for (int l = 0; l < launches->list.at[i]->n; l++) {
+            const Launch *launch = &launches->list.at[i]->at[l];
+            map_set(names, launch->kernel, (void *)launches);
+            if (launch->epilogue) map_set(names, launch->epilogue->kernel, (void *)launches);
+        }
 }

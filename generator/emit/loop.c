@@ -27,7 +27,7 @@ static void store_all(Kernel *k, const Results *r, const Affine *of_group)
     }
 }
 
-enum { SHORT_ROW = 128, ENOUGH_ROWS = 32 };
+enum { LONG_ROW = 64, SHORT_ROW = 128, ENOUGH_ROWS = 32 };
 
 /* How many groups of axes make a row's number: all but the innermost; where that one is short, dividing for each row would cost
  * more than the row, and the next one is a loop as well. */
@@ -36,7 +36,7 @@ static int outer_groups(const Kernel *k)
     int groups[MAX_AXES];
     const int n = k->n_groups;
     for (int i = 0; i < n; i++) groups[i] = i;
-    if (n < 3 || expr_likely(k->symbols, k->groups[n - 1].extent) > SHORT_ROW) return n - 1;
+    if (n < 3 || k->group->product || expr_likely(k->symbols, k->groups[n - 1].extent) > SHORT_ROW) return n - 1;
     return expr_likely(k->symbols, groups_extent((Kernel *)k, groups, n - 2)) < ENOUGH_ROWS ? n - 1 : n - 2;
 }
 
@@ -88,7 +88,11 @@ static void write_results(Emission *e, Results results, const char *name)
 {
     Value *const *values = results.values;
     Kernel *k = kernel_new_indexed(e->all, e->group);
-    kernel_axes(k, values[0]->shape, NULL, values[0]->rank);
+    int kinds[MAX_AXES] = {0};
+    const Value *like = values[0];
+    if (e->group->product && expr_likely(e->all->symbols, like->shape[like->rank - 1]) >= LONG_ROW)
+        kinds[like->rank - 1] = 1; /* an epilogue: a product's rows stay rows */
+    kernel_axes(k, values[0]->shape, kinds, values[0]->rank);
     kernel_write(k, loop_body, &results);
     Launch *l;
     if (k->n_groups <= 1) {
@@ -101,6 +105,7 @@ static void write_results(Emission *e, Results results, const char *name)
         l = kernel_launch(k, name, groups_extent(k, groups, outer), groups_extent(k, groups + outer, k->n_groups - outer),
                           threads_for(e->all, last));
     }
+    l->shares = l->blocks;
     vec_push(e->all->arena, &e->launches, l);
 }
 

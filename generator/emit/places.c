@@ -177,7 +177,7 @@ void find_last_readers(Maker *m, const Groups *groups)
 /* An operand that nobody reads afterwards and in whose memory the result may lie. */
 static const Value *replaceable(Maker *m, const Group *group, const Value *out)
 {
-    if (group->kind != GROUP_LOOP && group->kind != GROUP_ROW) return NULL;
+    if (group->kind != GROUP_LOOP && group->kind != GROUP_ROW && !group->epilogue) return NULL;
     for (int i = 0; i < group->in.n; i++) {
         const Value *in = group->in.at[i], *root = root_of(m, in);
         if (!root->def || pointers_get(m->last_reader, root) != group || in->dtype != out->dtype) continue;

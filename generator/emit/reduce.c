@@ -391,6 +391,7 @@ static void emit_plain(Emission *e, Reduction *r)
     const char *name = group_name(e->all, e->group);
     k->kind = columns ? "column kernel, first of two stages," : "row kernel, first of two stages,";
     Launch *l = kernel_launch(k, arena_text(e->all->arena, "%s_parts", name), r->rows, r->each, columns ? 64 : 256);
+    if (columns && s.n_kept == 1 && s.n_reduced == 1) l->shares = r->parts;
     vec_push(e->all->arena, &e->launches, l);
     Kernel *second = kernel_new_indexed(e->all, e->group);
     r->rows = columns ? groups_extent(k, s.kept, s.n_kept - 1) : kept;
@@ -459,11 +460,17 @@ static void emit_arg(Emission *e, Reduction *r)
     vec_push(e->all->arena, &e->launches, l);
 }
 
+const Op *reduction_of(const Group *group)
+{
+    const Op *op = main_op(group);
+    for (int i = group->ops.n - 1; i >= 0 && op_info(op->kind)->class != REDUCE; i--) op = group->ops.at[i];
+    check(op_info(op->kind)->class == REDUCE);
+    return op;
+}
+
 void emit_reduce(Emission *e)
 {
-    Reduction r = {.op = main_op(e->group)};
-    for (int i = e->group->ops.n - 1; i >= 0 && op_info(r.op->kind)->class != REDUCE; i--) r.op = e->group->ops.at[i];
-    check(op_info(r.op->kind)->class == REDUCE);
+    Reduction r = {.op = reduction_of(e->group)};
     r.x = r.op->in[0];
     r.y = r.op->out[0];
     Value **kept = NEW_ARRAY(e->all->arena, Value *, e->group->out.n);

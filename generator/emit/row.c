@@ -380,5 +380,7 @@ void emit_row(Emission *e)
     kernel_write(k, row_body, &r);
     Expr *length = expr_product(symbols, like->shape + e->group->kept, like->rank - e->group->kept);
     Expr *each = expr_mul(symbols, length, expr_int(symbols, r.plan->loops + 1));
-    vec_push(e->all->arena, &e->launches, kernel_launch(k, row_name(e->all, e->group), r.rows, each, threads_for(e->all, length)));
+    Launch *l = kernel_launch(k, row_name(e->all, e->group), r.rows, each, threads_for(e->all, length));
+    l->shares = r.rows;
+    vec_push(e->all->arena, &e->launches, l);
 }

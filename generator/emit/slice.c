@@ -88,8 +88,23 @@ static Group *build(Arena *arena, const Slice *s)
     return out->kind == GROUP_LOOP && !same_shapes(&out->out) ? NULL : out;
 }
 
+static bool reads(const Group *group, const Value *v)
+{
+    for (int i = 0; i < group->in.n; i++)
+        if (group->in.at[i] == v) return true;
+    return false;
+}
+
+/* An epilogue's results may be made again from its first one where that needs no product. */
+static Group *slice_epilogue(Arena *arena, const Group *group)
+{
+    Group *slice = slice_group(arena, group->epilogue);
+    return slice && !reads(slice, group->epilogue->product) ? slice : NULL;
+}
+
 Group *slice_group(Arena *arena, const Group *group)
 {
+    if (group->epilogue) return slice_epilogue(arena, group);
     if ((group->kind != GROUP_LOOP && group->kind != GROUP_ROW) || group->assigns.n || group->out.n < 2) return NULL;
     Slice s = {.group = group, .cut = first_result(group), .needed = NEW_ARRAY(arena, uint8_t, group->ops.n + 1)};
     if (!s.cut || (s.cut->def->kind != OP_add && s.cut->def->kind != OP_sub)) return NULL;

@@ -130,24 +130,42 @@ static void add_argument(Buf *line, size_t *start, int indent_by, const char *se
     buf_put(line, text);
 }
 
+/* How much there is to do: rows(batch*seq, 768); of an epilogue also in how many shares: rows(12*64, 64*batch*seq, 64). */
+static const char *work_text(Writer *w, const Launch *launch, bool epilogue)
+{
+    Arena *arena = w->l->arena;
+    const char *blocks = expr_c(w->l, launch->blocks, "");
+    if (!launch->each) return arena_text(arena, "elements(%s)", blocks);
+    const char *each = expr_c(w->l, launch->each, "");
+    if (!epilogue || launch->shares == launch->blocks) return arena_text(arena, "rows(%s, %s)", blocks, each);
+    return arena_text(arena, "rows(%s, %s, %s)", blocks, each, expr_c(w->l, launch->shares, ""));
+}
+
 static void launch_text(Writer *w, const Item *item, int depth)
 {
     const Launch *launch = item->launch;
     Buf line = {.arena = w->l->arena};
     size_t start = 0;
-    const char *macro = launch->indexed ? "LAUNCH" : "LAUNCH_PLAIN";
     buf_printf(&line, "%*s", 4 * depth, "");
     put_unit(w, &line);
     if (launch->library)
         buf_printf(&line, "%s(s", launch->kernel);
-    else if (launch->each)
-        buf_printf(&line, "%s(s, %s, rows(%s, %s), %d)(", macro, launch->kernel, expr_c(w->l, launch->blocks, ""),
-                   expr_c(w->l, launch->each, ""), launch->threads);
     else
-        buf_printf(&line, "%s(s, %s, elements(%s), %d)(", macro, launch->kernel, expr_c(w->l, launch->blocks, ""), launch->threads);
-    for (int a = 0; a < launch->args.n; a++)
+        buf_printf(&line, "%s(s, %s, %s, %d)(", launch->indexed ? "LAUNCH" : "LAUNCH_PLAIN", launch->kernel, work_text(w, launch, false),
+                   launch->threads);
+    const int own = launch->epilogue ? launch->own : launch->args.n;
+    for (int a = 0; a < own; a++)
         add_argument(&line, &start, 4 * depth + 8, a || launch->library ? ", " : "", argument(w, item, &launch->args.at[a]));
-    buf_put(&line, ");");
+    if (launch->epilogue) {
+        const Launch *epilogue = launch->epilogue;
+        buf_put(&line, ",");
+        start = line.length + 1;
+        buf_printf(&line, "\n%*sEPILOGUE(s, %s, %s, %d)(", 4 * depth + 8, "",
+                   epilogue->kernel, work_text(w, epilogue, true), epilogue->threads);
+    }
+    for (int a = own; a < launch->args.n; a++)
+        add_argument(&line, &start, 4 * depth + 12, a > own ? ", " : "", argument(w, item, &launch->args.at[a]));
+    buf_put(&line, launch->epilogue ? "));" : ");");
     if (item->nodes.n) {
         const int length = (int)(line.length - start), pad = length < COMMENT_COLUMN ? COMMENT_COLUMN - length : 1;
         buf_printf(&line, "%*s/* %s */", pad, "", nodes(w, item, FARTHEST_COLUMN - length - pad));

@@ -13,7 +13,8 @@
  * - attention reads its operands through transposes, slices and reshapes where strides can tell what those do;
  * - it may join and be stored as well (a stash; one of an optimizer's moments) where every reader outside comes after the whole
  * group. Each of those stands later in the graph than the group's last operation, so no path leads from the group back into it;
- * - a scan whose rows never meet is one group: a recurrent cell over time.
+ * - a scan whose rows never meet is one group: a recurrent cell over time;
+ * - in the end a kernel that reads the rows of a product as it writes its own is merged with it: the product's epilogue.
  * With no_fuse only constants, iota, dims and broadcasts are folded. */
 #include "passes/fuse.h"
 #include "support/diag.h"
@@ -310,6 +311,8 @@ static void mark_sums(const Op *blocks, Groups *body)
     }
 }
 
+static Groups *group_all(Graph *g, bool no_fuse);
+
 static Group *group_of(Fuse *f, const Draft *d)
 {
     Graph *g = f->g;
@@ -339,7 +342,7 @@ static Group *group_of(Fuse *f, const Draft *d)
         vec_push(g->arena, &group->out, root->in[0]);
     }
     for (int b = 0; b < 2; b++)
-        if (root->body[b] && group->kind == GROUP_REGION) group->body[b] = pass_fuse(root->body[b], f->no_fuse);
+        if (root->body[b] && group->kind == GROUP_REGION) group->body[b] = group_all(root->body[b], f->no_fuse);
     if (group->kind == GROUP_REGION && !f->no_fuse) group->rows = fuse_cell_rows(group);
     if (group->rows) group->kind = GROUP_CELL;
     if (root->kind == OP_blocks) mark_sums(root, group->body[0]);
@@ -463,7 +466,7 @@ static void prepare(Fuse *f)
     }
 }
 
-Groups *pass_fuse(Graph *g, bool no_fuse)
+static Groups *group_all(Graph *g, bool no_fuse)
 {
     Fuse f = {.g = g, .no_fuse = no_fuse};
     prepare(&f);
@@ -478,5 +481,12 @@ Groups *pass_fuse(Graph *g, bool no_fuse)
         for (int i = 0; i < f.drafts.at[d]->ops.n; i++) of_draft[f.drafts.at[d]->ops.at[i]->id] = group;
     }
     settle_assigns(&f, groups, of_draft);
+    return groups;
+}
+
+Groups *pass_fuse(Graph *g, bool no_fuse)
+{
+    Groups *groups = group_all(g, no_fuse);
+    if (!no_fuse) fuse_epilogues(groups);
     return groups;
 }

@@ -1,6 +1,6 @@
 /* Inside fuse: drafts of groups while operations are seen from the last to the first.  fuse.c decides for each operation,
  * fuse_rows.c knows reductions over rows, fuse_again.c what is made again rather than stored, fuse_views.c what attention reads where
- * it lies, fuse_cell.c which scans are one kernel. */
+ * it lies, fuse_cell.c which scans are one kernel, fuse_epilogue.c which kernels follow a product row by row. */
 #ifndef FUSE_H
 #define FUSE_H
 #include "emit/emit.h"
@@ -61,6 +61,9 @@ Expr *fuse_count(const Fuse *f, const Value *v, int from, int to); /* elements o
 /* ---- fuse_cell.c ---- */
 /* How many rows go through the group's scan each by itself, so that it becomes one kernel; NULL: it does not.  Its body is fused already. */
 Expr *fuse_cell_rows(const Group *group);
+
+/* ---- fuse_epilogue.c ---- */
+void fuse_epilogues(Groups *groups); /* kernels that begin with the rows of a product are merged with it */
 
 /* ---- fuse_again.c ---- */
 bool fuse_make_again(Fuse *f, const Op *op); /* marks the result cheap where that is better than storing it */

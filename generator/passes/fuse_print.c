@@ -12,7 +12,7 @@ static const char *const kind_names[] = {
 
 static bool folds(const Group *group)
 {
-    return group->kind == GROUP_LOOP || group->kind == GROUP_REDUCE || group->kind == GROUP_ROW;
+    return group->kind == GROUP_LOOP || group->kind == GROUP_REDUCE || group->kind == GROUP_ROW || group->epilogue;
 }
 
 static bool holds(const Values *values, const Value *v)

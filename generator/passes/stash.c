@@ -155,20 +155,39 @@ static bool is_running_sum(const Stash *s, const Value *v)
     return sums == 2 && readers > 1;
 }
 
+/* Its operands need not lie in memory. */
+static bool joins(const Op *op)
+{
+    return is_cheap(op) || op_info(op->kind)->class == REDUCE;
+}
+
+/* A product that only kernels read which can follow it row by row: they need not find it in memory. */
+static bool has_epilogue(const Stash *s, const Value *v)
+{
+    int readers = 0;
+    if (op_info(v->def->kind)->class != DOT) return false;
+    for (int u = 0; u < v->users.n; u++) {
+        const Op *op = v->users.at[u];
+        if (!s->forward[op->id]) continue;
+        if (!joins(op)) return false;
+        readers++;
+    }
+    return readers == 1;
+}
+
 static void find_needed(Stash *s)
 {
     const Graph *g = s->g;
     for (int o = 0; o < g->ops.n; o++) {
         const Op *op = g->ops.at[o];
-        bool joins = is_cheap(op) || op_info(op->kind)->class == REDUCE; /* its operands need not lie in memory */
         for (int i = 0; i < op->n_in; i++) {
             const Value *v = op->in[i];
             if (!s->forward[op->id] && op->kind != OP_commit && (made_forward(s, v) || v->origin == FROM_BATCH))
                 s->needed[v->id] = 1;
-            else if (s->forward[op->id] && !joins)
+            else if (s->forward[op->id] && !joins(op))
                 s->stored[lies_in(v)->id] = 1;
         }
-        for (int i = 0; i < op->n_out && !is_cheap(op); i++) s->stored[op->out[i]->id] = 1;
+        for (int i = 0; i < op->n_out && !is_cheap(op) && !has_epilogue(s, op->out[i]); i++) s->stored[op->out[i]->id] = 1;
         if (s->forward[op->id] && op->n_out == 1 && is_running_sum(s, op->out[0]))
             s->stored[op->out[0]->id] = s->running[op->out[0]->id] = 1;
     }

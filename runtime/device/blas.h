@@ -4,6 +4,10 @@
  *     dot(s, c, a, b, batch, m, n, k, trans_a, trans_b)       for each of batch:  c (m, n) = a (m, k) · b (k, n)
  *     dot(…, trans_b, add)                                    where add is true:  c (m, n) += a (m, k) · b (k, n)
  *     dot_add(s, c, a, b, u, batch, m, n, k, trans_a, trans_b)            for each of batch:  c = u + a · b
+ *     dot(…, trans_b, EPILOGUE(s, kernel, rows(n, each), 256)(y, c, x, n))       then the kernel on the rows of c
+ *
+ * An epilogue is a kernel over the rows of all of batch (FOR_ROWS) that reads no row of c but the one at hand, or sums up
+ * rows in parts; its results may lie where c lies.  The processor makes some rows of c and gives them to it while they are near.
  *
  * All row-major and dense; with trans_a, a lies as (k, m), with trans_b, b lies as (n, k).  k = 0 gives zeros.
  * float and double go to the library; 16-bit floats are summed as floats and rounded once, or not at all where c is of floats;
@@ -14,19 +18,58 @@
 #include <string.h>
 #include "device.h"
 
+/* A kernel that waits for a product.  run does one of `shares` equal shares of its work; all of it where it is not `apart`. */
+struct Epilogue {
+    const char *kernel;
+    Work work;
+    bool apart;
+    virtual void run(Step *s, int64_t share, int64_t shares) const = 0;
+
+  protected:
+    Epilogue(const char *k, Work w, bool a) : kernel(k), work(w), apart(a) {}
+    ~Epilogue() = default;
+};
+template <class Run> struct EpilogueRun final : Epilogue {
+    Run what;
+    EpilogueRun(const char *k, Work w, bool a, Run r) : Epilogue(k, w, a), what(r) {}
+    void run(Step *s, int64_t share, int64_t shares) const override
+    {
+        what(s, share, shares);
+    }
+};
+template <class Launch> struct EpilogueOf {
+    Launch launch;
+    template <class... A> auto operator()(A... a) const
+    {
+        const Launch l = launch;
+#ifdef __CUDACC__
+        auto run = [=](Step *, int64_t, int64_t) { l(a...); };
+        return EpilogueRun<decltype(run)>(NULL, elements(0), false, run);
+#else
+        auto run = [=](Step *, int64_t share, int64_t shares) { l.run_block(share, shares, a...); };
+        return EpilogueRun<decltype(run)>(l.name, l.work, true, run);
+#endif
+    }
+};
+template <class Launch> static inline EpilogueOf<Launch> epilogue_of(const Launch &launch)
+{
+    return {launch};
+}
+#define EPILOGUE(s, kernel, work, threads) epilogue_of(LAUNCH(s, kernel, work, threads))
+
 #define DOT_TYPES(T)                                                                                                               \
     T(float)                                                                                                                       \
     T(double) T(half) T(bfloat16) T(int8_t) T(int16_t) T(int32_t) T(int64_t) T(uint8_t) T(uint16_t) T(uint32_t) T(uint64_t)        \
         T(bool)
 #define DOT(T)                                                                                                                     \
     void dot(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b,    \
-             bool add = false);
+             bool add = false, const Epilogue *epilogue = NULL);
 DOT_TYPES(DOT)
 #undef DOT
 #define SHORT_TYPES(T) T(half) T(bfloat16)
 #define DOT(T)                                                                                                                     \
     void dot(Step *s, float *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a,              \
-             bool trans_b, bool add = false);
+             bool trans_b, bool add = false, const Epilogue *epilogue = NULL);
 SHORT_TYPES(DOT)
 #undef DOT
 
@@ -47,10 +90,17 @@ template <> struct Sum<bfloat16> {
     typedef float type;
 };
 
+template <class T, class A>
+static inline void dot(Step *s, T *c, const A *a, const A *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b,
+                       const Epilogue &epilogue)
+{
+    dot(s, c, a, b, batch, m, n, k, trans_a, trans_b, false, &epilogue);
+}
+
 /* c = u + a · b; c may lie where u lies. */
 template <class T, class A>
 static inline void dot_add(Step *s, T *c, const A *a, const A *b, const T *u, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a,
-                           bool trans_b)
+                           bool trans_b, const Epilogue *epilogue = NULL)
 {
     if (c != u && !s->error && batch * m * n > 0) {
         const size_t bytes = (size_t)(batch * m * n) * sizeof *c;
@@ -61,6 +111,12 @@ static inline void dot_add(Step *s, T *c, const A *a, const A *b, const T *u, in
         memcpy(c, u, bytes);
 #endif
     }
-    dot(s, c, a, b, batch, m, n, k, trans_a, trans_b, true);
+    dot(s, c, a, b, batch, m, n, k, trans_a, trans_b, true, epilogue);
+}
+template <class T, class A>
+static inline void dot_add(Step *s, T *c, const A *a, const A *b, const T *u, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a,
+                           bool trans_b, const Epilogue &epilogue)
+{
+    dot_add(s, c, a, b, u, batch, m, n, k, trans_a, trans_b, &epilogue);
 }
 #endif

@@ -88,17 +88,24 @@ static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t
     LAUNCH_PLAIN(s, plain_dot<T>, elements(batch * m * n), 256)(c, a, b, batch, m, n, k, ta, tb, add);
 }
 
+template <class R, class T>
+static void dot_then(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add,
+                     const Epilogue *epilogue)
+{
+    if (launch_wanted(s, elements(batch * m * n), "dot")) {
+        if (k > 0)
+            dot_of(s, c, a, b, batch, m, n, k, ta, tb, add);
+        else if (!add && cudaMemsetAsync(c, 0, (size_t)(batch * m * n) * sizeof *c, (cudaStream_t)s->stream) != cudaSuccess)
+            s->error = DEVICE_LAUNCH_FAILED;
+    }
+    if (epilogue && !s->error) epilogue->run(s, 0, 1);
+}
+
 #define DOT_AS(R, T)                                                                                                               \
     void dot(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b,    \
-             bool add)                                                                                                             \
+             bool add, const Epilogue *epilogue)                                                                                   \
     {                                                                                                                              \
-        if (!launch_wanted(s, elements(batch * m * n), "dot")) return;                                                             \
-        if (k == 0) {                                                                                                              \
-            if (!add && cudaMemsetAsync(c, 0, (size_t)(batch * m * n) * sizeof *c, (cudaStream_t)s->stream) != cudaSuccess)        \
-                s->error = DEVICE_LAUNCH_FAILED;                                                                                   \
-        } else {                                                                                                                   \
-            dot_of(s, c, a, b, batch, m, n, k, trans_a, trans_b, add);                                                             \
-        }                                                                                                                          \
+        dot_then(s, c, a, b, batch, m, n, k, trans_a, trans_b, add, epilogue);                                                     \
     }
 #define DOT(T) DOT_AS(T, T)
 #define DOT_FLOATS(T) DOT_AS(float, T)

@@ -8,6 +8,7 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <type_traits>
 
 /* Which of its kernels OpenBLAS takes.  A release older than the processor takes it for one of 2004; and some machines say
  * OPENBLAS_CORETYPE=Haswell for all their programs, which halves the speed where vectors are of 512 bits.  This program is built for
@@ -176,10 +177,10 @@ template <class T> static void as_floats(float *to, const T *from, int64_t acros
 
 template <class R, class T>
 static void short_tile(R *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add, int64_t row,
-                       int64_t column)
+                       int64_t last, int64_t column)
 {
     alignas(64) float x[TILE_ROWS * TILE_DEPTH], y[TILE_DEPTH * TILE_COLUMNS], sum[TILE_ROWS * TILE_COLUMNS];
-    const int rows = (int)(m - row < TILE_ROWS ? m - row : TILE_ROWS),
+    const int rows = (int)(last - row < TILE_ROWS ? last - row : TILE_ROWS),
               columns = (int)(n - column < TILE_COLUMNS ? n - column : TILE_COLUMNS);
     for (int64_t p = 0; p < k; p += TILE_DEPTH) {
         const int depth = (int)(k - p < TILE_DEPTH ? k - p : TILE_DEPTH);
@@ -207,7 +208,75 @@ static void short_dot(R *c, const T *a, const T *b, int64_t batch, int64_t m, in
     const bool shared = batch * each > 1 && (double)batch * (double)m * (double)n * (double)k > HOST_GRAIN;
     share_out(batch * each, shared, [=](int64_t task) {
         const int64_t i = task / each, row = task % each / across * TILE_ROWS, column = task % across * TILE_COLUMNS;
-        short_tile(c + i * m * n, a + i * m * k, b + i * k * n, m, n, k, ta, tb, add, row, column);
+        short_tile(c + i * m * n, a + i * m * k, b + i * k * n, m, n, k, ta, tb, add, row, m, column);
+    });
+}
+
+/* ---- some rows of a product ---- */
+/* Rows first to last of c. */
+template <class T>
+static void dot_rows(T *c, const T *a, const T *b, int64_t first, int64_t last, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add)
+{
+    const Product p = {ta, tb, add, last - first, n, k, ta ? m : k, tb ? k : n, n};
+    shared_gemm(p, a + (ta ? first : first * k), b, c + first * n);
+}
+
+template <class R, class T>
+static void short_rows(R *c, const T *a, const T *b, int64_t first, int64_t last, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add)
+{
+    const int64_t down = (last - first + TILE_ROWS - 1) / TILE_ROWS, across = (n + TILE_COLUMNS - 1) / TILE_COLUMNS;
+    share_out(down * across, true, [=](int64_t task) {
+        short_tile(c, a, b, m, n, k, ta, tb, add, first + task / across * TILE_ROWS, last, task % across * TILE_COLUMNS);
+    });
+}
+#define SHORT(R, T)                                                                                                                \
+    [[maybe_unused]] static void dot_rows(R *c, const T *a, const T *b, int64_t first, int64_t last, int64_t m, int64_t n, int64_t k, \
+                                          bool ta, bool tb, bool add)                                                              \
+    {                                                                                                                              \
+        short_rows(c, a, b, first, last, m, n, k, ta, tb, add);                                                                    \
+    }
+SHORT(half, half) SHORT(float, half) SHORT(bfloat16, bfloat16) SHORT(float, bfloat16)
+#undef SHORT
+
+/* ---- epilogues ---- */
+/* The product is made in blocks of rows, which are given to the epilogue before the next one is made.  The fewer rows a block has, the
+ * more often the library packs b anew: with 512 rows of k = 768 a block costs 3 % of the product, with 128 rows 20 %. */
+enum { BLOCK_ROWS_MAX = 768, BLOCK_ROWS_MIN = 511, BLOCK_BYTES = 16 << 20 };
+
+/* How many: an image each where there are several, else a power of two, which threads share evenly; whatever their number.  A share of
+ * the epilogue's work must be the block's rows. */
+static int64_t row_blocks(const Epilogue &epilogue, int64_t batch, int64_t m, int64_t row_bytes)
+{
+    const int64_t shares = epilogue.work.shares;
+    if (!epilogue.apart || epilogue.work.n < 1) return 1;
+    if (batch > 1) return shares % batch == 0 ? batch : 1;
+    int64_t blocks = 1;
+    while (m / blocks > BLOCK_ROWS_MAX || (m / blocks > BLOCK_ROWS_MIN && m / blocks * row_bytes > BLOCK_BYTES)) {
+        if (shares != m && shares % (2 * blocks) != 0) break;
+        blocks *= 2;
+    }
+    return blocks;
+}
+
+/* What belongs to one block, by all threads. */
+static void run_block(Step *s, const Epilogue &epilogue, int64_t block, int64_t blocks)
+{
+    if (!epilogue.apart) return epilogue.run(s, 0, 1);
+    const int64_t parts = host_blocks({epilogue.work.n / blocks, epilogue.work.each, 1});
+    share_out(parts, parts > 1, [=, &epilogue](int64_t part) { epilogue.run(s, block * parts + part, blocks * parts); });
+}
+
+template <class R, class T>
+static void dot_in_blocks(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add,
+                          const Epilogue &epilogue, int64_t blocks)
+{
+    const int64_t threads = threads_most();
+    const bool worth = (double)batch * (double)m * (double)n * (double)k > PRODUCTS_WORTH;
+    share_out(blocks, worth && (blocks % threads == 0 || blocks >= 4 * threads), [=, &epilogue](int64_t block) {
+        const int64_t image = batch > 1 ? block : 0;
+        const int64_t first = batch > 1 ? 0 : m * block / blocks, last = batch > 1 ? m : m * (block + 1) / blocks;
+        dot_rows(c + image * m * n, a + image * m * k, b + image * k * n, first, last, m, n, k, ta, tb, add);
+        run_block(s, epilogue, block, blocks);
     });
 }
 
@@ -235,13 +304,28 @@ static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t
     plain_dot(s, c, a, b, batch, m, n, k, ta, tb, add);
 }
 
+template <class R, class T>
+static void dot_then(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add,
+                     const Epilogue *epilogue)
+{
+    const bool wanted = launch_wanted(s, elements(batch * m * n), "dot");
+    if (epilogue && epilogue->apart && !launch_wanted(s, epilogue->work, epilogue->kernel)) epilogue = NULL;
+    if (s->error) return;
+    if constexpr (!std::is_integral<T>::value) {
+        const int64_t blocks = wanted && k > 0 && epilogue ? row_blocks(*epilogue, batch, m, n * (int64_t)sizeof *c) : 1;
+        if (blocks > 1 && m <= INT_MAX && n <= INT_MAX && k <= INT_MAX)
+            return dot_in_blocks(s, c, a, b, batch, m, n, k, ta, tb, add, *epilogue, blocks);
+    }
+    if (wanted && k == 0 && !add) memset((void *)c, 0, (size_t)(batch * m * n) * sizeof *c);
+    if (wanted && k > 0) dot_of(s, c, a, b, batch, m, n, k, ta, tb, add);
+    if (epilogue && !s->error) run_block(s, *epilogue, 0, 1);
+}
+
 #define DOT_AS(R, T)                                                                                                               \
     void dot(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b,    \
-             bool add)                                                                                                             \
+             bool add, const Epilogue *epilogue)                                                                                   \
     {                                                                                                                              \
-        if (!launch_wanted(s, elements(batch * m * n), "dot")) return;                                                             \
-        if (k == 0 && !add) memset((void *)c, 0, (size_t)(batch * m * n) * sizeof *c);                                             \
-        if (k > 0) dot_of(s, c, a, b, batch, m, n, k, trans_a, trans_b, add);                                                      \
+        dot_then(s, c, a, b, batch, m, n, k, trans_a, trans_b, add, epilogue);                                                     \
     }
 #define DOT(T) DOT_AS(T, T)
 #define DOT_FLOATS(T) DOT_AS(float, T)

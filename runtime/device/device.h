@@ -45,17 +45,22 @@
  * and several instructions: 32 bits where the step's dims allow them (Step.narrow), else 64. */
 typedef int64_t Index;
 
-/* The work of a launch.  each 0: n elements, one thread each; otherwise n rows. */
+/* The work of a launch.  each 0: n elements, one thread each; otherwise n rows.  shares: in how many equal parts the rows that the
+ * kernel reads may be handed to it (blas.h, epilogues). */
 struct Work {
-    int64_t n, each;
+    int64_t n, each, shares;
 };
 static inline Work elements(int64_t n)
 {
-    return {n, 0};
+    return {n, 0, 1};
 }
 static inline Work rows(int64_t n, int64_t each)
 {
-    return {n, each < 1 ? 1 : each};
+    return {n, each < 1 ? 1 : each, n};
+}
+static inline Work rows(int64_t n, int64_t each, int64_t shares)
+{
+    return {n, each < 1 ? 1 : each, shares};
 }
 
 /* False where nothing is to be launched: no work, an earlier error, or a fault that a test ordered. */

@@ -156,9 +156,18 @@ static int64_t reach_of(Case *c, const Launch *l)
     return most;
 }
 
+static void put_epilogue(Case *c, const Launch *l)
+{
+    buf_printf(c->out, "EPILOGUE(s, %s, ", l->kernel);
+    if (l->each)
+        buf_printf(c->out, "rows(%s, %s, %s), %d)(", number(c, l->blocks), number(c, l->each), number(c, l->shares), l->threads);
+    else
+        buf_printf(c->out, "elements(%s), %d)(", number(c, l->blocks), l->threads);
+}
+
 static void put_launch(Case *c, const Launch *l)
 {
-    if (l->indexed) buf_printf(c->out, "    s->narrow = reaches(%lld);\n", (long long)reach_of(c, l));
+    if (l->indexed || l->epilogue) buf_printf(c->out, "    s->narrow = reaches(%lld);\n", (long long)reach_of(c, l));
     const char *macro = l->indexed ? "LAUNCH" : "LAUNCH_PLAIN";
     if (l->library)
         buf_printf(c->out, "    %s(s", l->kernel);
@@ -168,7 +177,9 @@ static void put_launch(Case *c, const Launch *l)
         buf_printf(c->out, "    %s(s, %s, elements(%s), %d)(", macro, l->kernel, number(c, l->blocks), l->threads);
     for (int i = 0; i < l->args.n; i++) {
         const Arg *a = &l->args.at[i];
+        const bool begins = l->epilogue && i == l->own;
         buf_put(c->out, i || l->library ? ", " : "");
+        if (begins) put_epilogue(c, l->epilogue);
         switch (a->kind) {
         case ARG_VALUE: buf_put(c->out, c->pointer[a->value->id] ? c->pointer[a->value->id] : "nowhere"); break;
         case ARG_EXPR: buf_put(c->out, number(c, a->expr)); break;
@@ -179,7 +190,7 @@ static void put_launch(Case *c, const Launch *l)
         case ARG_SCRATCH: buf_printf(c->out, "(%s *)(scratch + %s)", a->type, a->expr ? number(c, a->expr) : "0"); break;
         }
     }
-    buf_put(c->out, ");\n");
+    buf_put(c->out, l->epilogue ? "));\n" : ");\n");
 }
 
 static void put_group(Case *c, Kernels *kernels, const Group *group)

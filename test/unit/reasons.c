@@ -31,8 +31,9 @@ static void a_library_call(void **state)
                              "  %0: f32[n, 8] = batch \"x\"\n"
                              "  %1: f32[8, 8] = weight \"w\", trainable=0\n"
                              "  %2: f32[n, 8] = dot %0, %1, trans_a=0, trans_b=0\n"
-                             "  %3: f32[n, 8] = exp %2\n"
-                             "  return %3 \"y\"\n";
+                             "  %3: f32[8, n] = transpose %2, axes=[1, 0]\n"
+                             "  %4: f32[8, n] = exp %3\n"
+                             "  return %4 \"y\"\n";
     expect(text, false, "a dot makes it");
 }
 

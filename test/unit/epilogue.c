@@ -1,0 +1,154 @@
+/* Products with epilogues: which kernels follow a product row by row, where the product lies, and how the call reads. */
+#include "emit/controller.h"
+#include "emit/step.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+typedef struct {
+    Arena *arena;
+    Symbols *s;
+    Graph *g;
+} World;
+
+static const char dot_head[] = "graph infer(n: 1..4096 ~ 512)\n"
+                               "  %0: f32[n, 16] = batch \"x\"\n"
+                               "  %1: f32[16, 64] = weight \"w\", trainable=0\n"
+                               "  %2: f32[64] = weight \"b\", trainable=0\n"
+                               "  %3: f32[n, 64] = batch \"residual\"\n"
+                               "  %4: f32[n, 64] = dot %0, %1, trans_a=0, trans_b=0\n"
+                               "  %5: f32[n, 64] = broadcast %2, axes=[1]\n";
+
+static World dot_world(const char *rest)
+{
+    World w = {.arena = arena_new()};
+    w.s = symbols_new(w.arena);
+    w.g = graph_parse(w.arena, w.s, arena_text(w.arena, "%s%s", dot_head, rest));
+    return w;
+}
+
+static const Group *only_group(const World *w)
+{
+    const Groups *groups = pass_fuse(w->g, false);
+    assert_int_equal(groups->list.n, 1);
+    return groups->list.at[0];
+}
+
+static void epilogue_takes_the_rows_of_a_product(void **state)
+{
+    (void)state;
+    World w = dot_world("  %6: f32[n, 64] = add %4, %5\n"
+                        "  %7: f32[n, 64] = relu %6\n"
+                        "  return %7 \"y\"\n");
+    const Group *group = only_group(&w);
+    assert_int_equal(group->kind, GROUP_DOT);
+    assert_int_equal(group->ops.at[0]->kind, OP_dot);
+    assert_int_equal(group->epilogue->kind, GROUP_LOOP);
+    assert_int_equal(group->out.n, 1);
+    assert_ptr_equal(group->epilogue->place, group->out.at[0]); /* the product never lies anywhere else */
+    assert_int_equal(group->in.n, 3);
+    Groups *unfused = pass_fuse(w.g, true);
+    assert_true(unfused->list.n > 1);
+    for (int i = 0; i < unfused->list.n; i++) assert_null(unfused->list.at[i]->epilogue);
+}
+
+static void epilogue_may_be_a_norm_or_a_sum_of_columns(void **state)
+{
+    (void)state;
+    World w = dot_world("  %6: f32[n] = reduce_sum %4, axes=[1]\n"
+                        "  %7: f32[n, 64] = broadcast %6, axes=[0]\n"
+                        "  %8: f32[n, 64] = sub %4, %7\n"
+                        "  return %8 \"y\"\n");
+    assert_int_equal(only_group(&w)->epilogue->kind, GROUP_ROW);
+    w = dot_world("  %6: f32[64] = reduce_sum %4, axes=[0]\n"
+                  "  return %6 \"y\", %4 \"c\"\n");
+    const Group *group = only_group(&w);
+    assert_int_equal(group->epilogue->kind, GROUP_REDUCE);
+    assert_ptr_equal(group->epilogue->place, group->ops.at[0]->out[0]); /* stored: it is given out */
+    assert_int_equal(group->out.n, 2);
+}
+
+static void epilogue_wants_its_own_rows(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"  %6: f32[64, n] = transpose %4, axes=[1, 0]\n"
+                                         "  %7: f32[64, n] = exp %6\n"
+                                         "  return %7 \"y\"\n",
+                                         "  %6: f32[n, 8, 8] = reshape %4\n"
+                                         "  %7: f32[n, 8, 8] = exp %6\n"
+                                         "  return %7 \"y\"\n",
+                                         "  %6: f32[n - 1, 64] = slice %4, start=[1, 0], step=[1, 1]\n"
+                                         "  %7: f32[n - 1, 64] = exp %6\n"
+                                         "  return %7 \"y\"\n"};
+    for (int i = 0; i < 3; i++) {
+        World w = dot_world(others[i]);
+        const Groups *groups = pass_fuse(w.g, false);
+        for (int k = 0; k < groups->list.n; k++) assert_null(groups->list.at[k]->epilogue);
+    }
+}
+
+/* A sum of two products follows one of them; and nothing that the product is made of, or that the epilogue reads of other rows,
+ * may be overwritten by it. */
+static void epilogue_overwrites_nothing_that_is_read(void **state)
+{
+    (void)state;
+    World w = dot_world("  %6: f32[16, 64] = weight \"v\", trainable=0\n"
+                        "  %7: f32[n, 64] = dot %0, %6, trans_a=0, trans_b=0\n"
+                        "  %8: f32[n, 64] = add %4, %7\n"
+                        "  %9: f32[n, 64] = add %8, %3\n"
+                        "  %10: f32[n, 64] = exp %9\n"
+                        "  return %9 \"y\", %10 \"z\"\n");
+    Groups *groups = pass_fuse(w.g, false);
+    int products = 0;
+    for (int i = 0; i < groups->list.n; i++) products += groups->list.at[i]->epilogue != NULL;
+    assert_int_equal(groups->list.n, 2);
+    assert_int_equal(products, 1);
+    const Group *both = groups->list.at[1];
+    assert_int_equal(both->out.n, 2);
+    const Value *place = both->epilogue->place, *other = both->out.at[0] == place ? both->out.at[1] : both->out.at[0];
+    assert_false(kernels_in_place(both, w.g->inputs.at[3], place)); /* the residual, where the product is put first */
+    assert_true(kernels_in_place(both, w.g->inputs.at[3], other));
+    assert_false(kernels_in_place(both, w.g->inputs.at[0], other));
+    pass_schedule(groups);
+}
+
+static void epilogue_stands_in_the_call(void **state)
+{
+    (void)state;
+    World w = dot_world("  %6: f32[n, 64] = add %4, %5\n"
+                        "  %7: f32[n, 64] = tanh %6\n"
+                        "  return %7 \"y\"\n");
+    Groups *groups = pass_fuse(w.g, false);
+    Kernels *k = kernels_new(w.arena, w.s);
+    Launches *launches = launches_of(w.arena, k, w.s, groups);
+    Layout *layout = layout_new(w.arena, w.s);
+    layout_add(layout, w.g);
+    layout_name(layout, NULL, 0);
+    Program *p = program_make(layout, w.g->name, groups, launches);
+    Buf text = {.arena = w.arena};
+    step_text(&text, layout, p, &(Guards){0});
+    const char *call = strstr(buf_text(&text), "dot(s, "), *epilogue = strstr(buf_text(&text), "EPILOGUE(s, add_tanh, rows(n, 64), 64)(");
+    assert_non_null(call);
+    assert_non_null(epilogue);
+    assert_true(call < epilogue);
+    const char *end = strchr(call, ';');
+    assert_true(end > epilogue); /* one statement */
+    assert_null(strstr(buf_text(&text), "LAUNCH"));
+    int64_t moved;
+    const int64_t dims[] = {100};
+    assert_true(expr_evaluate(w.s, p->moved, dims, &moved));
+    assert_int_equal(moved, 4 * (100 * 16 + 16 * 64 + 64 + 100 * 64)); /* the product itself is neither written nor read */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(epilogue_takes_the_rows_of_a_product),
+        cmocka_unit_test(epilogue_may_be_a_norm_or_a_sum_of_columns),
+        cmocka_unit_test(epilogue_wants_its_own_rows),
+        cmocka_unit_test(epilogue_overwrites_nothing_that_is_read),
+        cmocka_unit_test(epilogue_stands_in_the_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
