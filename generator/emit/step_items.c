@@ -141,6 +141,13 @@ static const char *work_text(Writer *w, const Launch *launch, bool epilogue)
     return arena_text(arena, "rows(%s, %s, %s)", blocks, each, expr_c(w->l, launch->shares, ""));
 }
 
+/* Of a product the fifth and sixth number: whether an operand lies transposed (device/blas.h).  NULL: another argument. */
+static const char *how_it_lies(const Launch *launch, const Arg *arg, int number)
+{
+    if (!launch->library || strncmp(launch->kernel, "dot", 3) != 0 || arg->kind != ARG_EXPR || (number != 5 && number != 6)) return NULL;
+    return expr_is(arg->expr, 0) ? "PLAIN" : "TRANSPOSED";
+}
+
 static void launch_text(Writer *w, const Item *item, int depth)
 {
     const Launch *launch = item->launch;
@@ -154,8 +161,12 @@ static void launch_text(Writer *w, const Item *item, int depth)
         buf_printf(&line, "%s(s, %s, %s, %d)(", launch->indexed ? "LAUNCH" : "LAUNCH_PLAIN", launch->kernel, work_text(w, launch, false),
                    launch->threads);
     const int own = launch->epilogue ? launch->own : launch->args.n;
-    for (int a = 0; a < own; a++)
-        add_argument(&line, &start, 4 * depth + 8, a || launch->library ? ", " : "", argument(w, item, &launch->args.at[a]));
+    int numbers = 0;
+    for (int a = 0; a < own; a++) {
+        numbers += launch->args.at[a].kind == ARG_EXPR;
+        const char *text = how_it_lies(launch, &launch->args.at[a], numbers);
+        add_argument(&line, &start, 4 * depth + 8, a || launch->library ? ", " : "", text ? text : argument(w, item, &launch->args.at[a]));
+    }
     if (launch->epilogue) {
         const Launch *epilogue = launch->epilogue;
         buf_put(&line, ",");

@@ -57,6 +57,8 @@ template <class Launch> static inline EpilogueOf<Launch> epilogue_of(const Launc
 }
 #define EPILOGUE(s, kernel, work, threads) epilogue_of(LAUNCH(s, kernel, work, threads))
 
+enum { PLAIN, TRANSPOSED }; /* how an operand lies */
+
 #define DOT_TYPES(T)                                                                                                               \
     T(float)                                                                                                                       \
     T(double) T(half) T(bfloat16) T(int8_t) T(int16_t) T(int32_t) T(int64_t) T(uint8_t) T(uint16_t) T(uint32_t) T(uint64_t)        \

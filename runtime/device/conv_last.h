@@ -385,13 +385,16 @@ static int64_t images_a_task(const Conv &s, int64_t panels)
     return most(1, s.n * s.groups * panels / (2 * threads_most()));
 }
 
-/* Each of these is false where the sizes do not suit it. */
-template <class T> static bool conv_last(T *y, const T *x, const T *w, const Conv &s, bool shared)
+/* y of x, or (GRAD_INPUT) dx of dy: `made` of `read`, whose `depth` channels a result sums over. */
+template <bool GRAD_INPUT, class T> static bool product_last(T *made, const T *read, const T *w, const Conv &s, bool shared)
 {
-    const int64_t inputs = s.c / s.groups, outputs = s.o / s.groups, taps = volume(s.k), P = volume(s.y), plane = volume(s.x);
-    if (!suits_last<T>(s, outputs, inputs, inputs * taps, LEAST_TERMS)) return false;
-    const Panels panels = panels_of<T>(outputs);
-    const Chunking cut = cut_chunks(s, false, sizeof(T), inputs, images_a_task(s, panels.count));
+    const int64_t inputs = s.c / s.groups, outputs = s.o / s.groups, taps = volume(s.k), phases = GRAD_INPUT ? volume(s.stride) : 1;
+    const int64_t lanes = GRAD_INPUT ? inputs : outputs, depth = GRAD_INPUT ? outputs : inputs;
+    const int64_t *const made_size = GRAD_INPUT ? s.x : s.y, *const read_size = GRAD_INPUT ? s.y : s.x;
+    const int64_t made_plane = volume(made_size), read_plane = volume(read_size);
+    if (!suits_last<T>(s, lanes, depth, depth * taps / phases, LEAST_TERMS)) return false;
+    const Panels panels = panels_of<T>(lanes);
+    const Chunking cut = cut_chunks(s, GRAD_INPUT, sizeof(T), depth, images_a_task(s, panels.count));
     if (!cut.chunks) return false;
     share_runs(s.groups * panels.count * cut.chunks, shared, [=, &s](int64_t first, int64_t last) {
         alignas(64) T turned[CHUNK_BYTES / sizeof(T)], weights[WEIGHT_BYTES / sizeof(T)], results[CHUNK_RESULTS * MOST_LANES];
@@ -400,56 +403,39 @@ template <class T> static bool conv_last(T *y, const T *x, const T *w, const Con
         int64_t packed = -1;
         for (int32_t i = 0; i < CHUNK_RESULTS; i++) to[i] = i;
         for (int64_t task = first; task < last; task++) {
-            const int64_t panel = task / cut.chunks, group = panel / panels.count, o = panel % panels.count * panels.width,
-                          count = least(panels.width, outputs - o);
-            if (packed != panel)
-                pack_forward(weights, w + (group * outputs + o) * inputs * taps, count, inputs, taps, panels.width);
+            const int64_t panel = task / cut.chunks, group = panel / panels.count, lane = panel % panels.count * panels.width,
+                          count = least(panels.width, lanes - lane);
+            if (packed != panel && GRAD_INPUT)
+                pack_grad_input(weights, w + (group * outputs * inputs + lane) * taps, count, inputs, outputs, taps, panels.width);
+            else if (packed != panel)
+                pack_forward(weights, w + (group * outputs + lane) * inputs * taps, count, inputs, taps, panels.width);
             packed = panel;
             const Chunk chunk = chunk_of(s, cut, task % cut.chunks);
-            turn_chunk(turned, chunk, x + group * inputs * plane, s.x, s.c * plane, inputs, inputs);
-            const int64_t positions = bases(s, chunk, inputs, from), n = forward_runs(s, chunk, inputs, runs);
-            if (panels.width == Lanes<T>::N)
-                multiply_tiles<1>(results, to, turned, from, positions, runs, n, weights);
-            else
-                multiply_tiles<2>(results, to, turned, from, positions, runs, n, weights);
-            turn_results(y + (group * outputs + o) * P, chunk, results, panels.width, count, s.y, s.o * P);
-        }
-    });
-    return true;
-}
-
-template <class T> static bool conv_last_grad_input(T *dx, const T *dy, const T *w, const Conv &s, bool shared)
-{
-    const int64_t inputs = s.c / s.groups, outputs = s.o / s.groups, taps = volume(s.k), P = volume(s.y), plane = volume(s.x);
-    if (!suits_last<T>(s, inputs, outputs, outputs * taps / volume(s.stride), LEAST_TERMS)) return false;
-    const Panels panels = panels_of<T>(inputs);
-    const Chunking cut = cut_chunks(s, true, sizeof(T), outputs, images_a_task(s, panels.count));
-    if (!cut.chunks) return false;
-    share_runs(s.groups * panels.count * cut.chunks, shared, [=, &s](int64_t first, int64_t last) {
-        alignas(64) T turned[CHUNK_BYTES / sizeof(T)], weights[WEIGHT_BYTES / sizeof(T)], results[CHUNK_RESULTS * MOST_LANES];
-        int32_t from[CHUNK_RESULTS], to[CHUNK_RESULTS];
-        Run runs[MOST_RUNS];
-        int64_t packed = -1;
-        for (int64_t task = first; task < last; task++) {
-            const int64_t panel = task / cut.chunks, group = panel / panels.count, c = panel % panels.count * panels.width,
-                          count = least(panels.width, inputs - c);
-            if (packed != panel)
-                pack_grad_input(weights, w + (group * outputs * inputs + c) * taps, count, inputs, outputs, taps, panels.width);
-            packed = panel;
-            const Chunk chunk = chunk_of(s, cut, task % cut.chunks);
-            turn_chunk(turned, chunk, dy + group * outputs * P, s.y, s.o * P, outputs, outputs);
-            for (int64_t f = 0; f < volume(s.stride); f++) {
+            turn_chunk(turned, chunk, read + group * depth * read_plane, read_size, (GRAD_INPUT ? s.o : s.c) * read_plane, depth, depth);
+            for (int64_t f = 0; f < phases; f++) {
                 const int64_t phase[] = {f / s.stride[2] / s.stride[1], f / s.stride[2] % s.stride[1], f % s.stride[2]};
-                const Phase found = phase_of(s, chunk, phase, outputs, from, to, runs);
+                const Phase found = GRAD_INPUT ? phase_of(s, chunk, phase, depth, from, to, runs)
+                                               : Phase{bases(s, chunk, depth, from), forward_runs(s, chunk, depth, runs)};
                 if (panels.width == Lanes<T>::N)
                     multiply_tiles<1>(results, to, turned, from, found.positions, runs, found.runs, weights);
                 else
                     multiply_tiles<2>(results, to, turned, from, found.positions, runs, found.runs, weights);
             }
-            turn_results(dx + (group * inputs + c) * plane, chunk, results, panels.width, count, s.x, s.c * plane);
+            turn_results(made + (group * lanes + lane) * made_plane, chunk, results, panels.width, count, made_size,
+                         (GRAD_INPUT ? s.c : s.o) * made_plane);
         }
     });
     return true;
+}
+
+/* Each of these is false where the sizes do not suit it. */
+template <class T> static bool conv_last(T *y, const T *x, const T *w, const Conv &s, bool shared)
+{
+    return product_last<false>(y, x, w, s, shared);
+}
+template <class T> static bool conv_last_grad_input(T *dx, const T *dy, const T *w, const Conv &s, bool shared)
+{
+    return product_last<true>(dx, dy, w, s, shared);
 }
 
 /* sums of one chunk for inputs and outputs that have been turned */

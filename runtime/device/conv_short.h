@@ -41,26 +41,29 @@ struct Floats {
     }
 };
 
-template <class T> static void conv_short(Step *s, T *y, const T *x, const T *w, const Conv &all)
+/* y of x, or (GRAD_INPUT) dx of dy: `made` of `read`. */
+template <bool GRAD_INPUT, class T> static void product_short(Step *s, T *made, const T *read, const T *w, const Conv &all)
 {
     Floats f(s, all);
+    float *const result = GRAD_INPUT ? f.x : f.y, *const operand = GRAD_INPUT ? f.y : f.x;
+    const int64_t result_image = GRAD_INPUT ? f.x_image : f.y_image, operand_image = GRAD_INPUT ? f.y_image : f.x_image;
     if (f.x) convert(f.w, w, f.weights);
     for (int64_t n = 0; f.at(s, n, all); n += f.shape.n) {
-        convert(f.x, x + n * f.x_image, f.shape.n * f.x_image);
-        conv(s, f.y, f.x, f.w, f.shape);
-        convert(y + n * f.y_image, f.y, f.shape.n * f.y_image);
+        convert(operand, read + n * operand_image, f.shape.n * operand_image);
+        if (GRAD_INPUT)
+            conv_grad_input(s, result, operand, f.w, f.shape);
+        else
+            conv(s, result, operand, f.w, f.shape);
+        convert(made + n * result_image, result, f.shape.n * result_image);
     }
 }
-
+template <class T> static void conv_short(Step *s, T *y, const T *x, const T *w, const Conv &all)
+{
+    product_short<false>(s, y, x, w, all);
+}
 template <class T> static void conv_grad_input_short(Step *s, T *dx, const T *dy, const T *w, const Conv &all)
 {
-    Floats f(s, all);
-    if (f.x) convert(f.w, w, f.weights);
-    for (int64_t n = 0; f.at(s, n, all); n += f.shape.n) {
-        convert(f.y, dy + n * f.y_image, f.shape.n * f.y_image);
-        conv_grad_input(s, f.x, f.y, f.w, f.shape);
-        convert(dx + n * f.x_image, f.x, f.shape.n * f.x_image);
-    }
+    product_short<true>(s, dx, dy, w, all);
 }
 
 template <class R, class T> static void conv_grad_weight_short(Step *s, R *dw, const T *dy, const T *x, const Conv &all)

@@ -187,7 +187,7 @@ STEP_FUNCTION int train_step(Step *s)
     unit(s, 6);   LAUNCH_PLAIN(s, gradient_over_time, rows(n, 161*time), 256)(d_rnn_gradient_last, d_rnn_gradients,
             w->r, d_rnn_broadcast, d_loss, rnn_h_all, gradient_over_time_scratch, n, time);         /* "/rnn" */
     float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                             /* (8, 8) */
-    unit(s, 7);   dot(s, d_rnn, d_rnn_gradients, rnn_h_before, 1, 8, 8, n*time, 1, 0);              /* "/rnn" */
+    unit(s, 7);   dot(s, d_rnn, d_rnn_gradients, rnn_h_before, 1, 8, 8, n*time, TRANSPOSED, PLAIN); /* "/rnn" */
     save_gradient(s, WEIGHT_R, d_rnn, 256);
     unit(s, 8);   LAUNCH(s, update, elements(64), 256)(states->r_exp_avg, states->r_exp_avg_sq, w->r,
             states->r_exp_avg, d_rnn, states->r_exp_avg_sq, w->r, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
