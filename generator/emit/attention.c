@@ -328,6 +328,7 @@ static void gradient_q_body(Kernel *k, void *context)
     Blocks b = {.a = a};
     Value *dq = a->op->out[0];
     const char *to = param_result(k, dq, "dq");
+    param_called(k, a->p.delta, "delta");
     const int axes = a->batch + a->shared;
     line(k, "%s", tile_type(k, a, false));
     open_own(k, &b, a->queries);

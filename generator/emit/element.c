@@ -158,6 +158,7 @@ static Code dims(Kernel *k, Value *v, const Index *index)
     else if (at.n > 0 || !expr_is_int(at.constant, &i))
         i = -1;
     if (i >= 0) {
+        size_called(k, content[i], "count");
         const char *text = size_bare(k, content[i]);
         return (Code){text, is_name(text) ? BINDS_ATOM : BINDS_LOW, 0};
     }
@@ -424,6 +425,7 @@ static void add_condition(Kernel *k, Code *all, const Affine *unreduced, const c
     while (affine_reduce(k, a, &bound)) continue;                                 /* 64 * i + j < 128, with j < 64, is i < 2 */
     bound = expr_canonical(k->symbols, expr_sub(k->symbols, bound, a->constant)); /* i >= 2 rather than i - 2 >= 0 */
     a->constant = expr_int(k->symbols, 0);
+    size_called(k, bound, "bound");
     const char *text = text_of(k, "%s %s %s", affine_text(k, a), compare, size_bare(k, bound));
     all->text = all->text ? text_of(k, "%s && %s", all->text, text) : text;
     const int level = affine_level(k, a);

@@ -73,7 +73,7 @@ static const char *var_text(Kernel *k, Var *v)
         affine_seen(k, v->of);
         ask_for_split(k, v->of, v->by);
         const char *of = affine_atom(k, v->of);
-        if (!v->name) v->name = fresh_name(k, v->remainder ? "i" : "q");
+        if (!v->name) v->name = fresh_name(k, v->remainder ? "inner" : "outer");
         definition = text_of(k, "%s %c %s", of, v->remainder ? '%' : '/', size_text(k, v->by));
     }
     check(definition);
@@ -191,6 +191,7 @@ static void put_term(Kernel *k, Buf *out, Expr *scale, const char *var)
     const bool negative = !expr_is(scale, 0) && is_negative(k, scale);
     buf_put(out, out->length ? (negative ? " - " : " + ") : (negative ? "-" : ""));
     if (negative) scale = expr_sub(k->symbols, expr_int(k->symbols, 0), scale);
+    size_called(k, scale, var ? "stride" : "offset");
     if (!var)
         buf_put(out, negative ? size_text(k, scale) : size_bare(k, scale));
     else if (expr_is(scale, 1))

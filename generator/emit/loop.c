@@ -68,6 +68,7 @@ static void loop_body(Kernel *k, void *context)
     if (n == 2 && k->group->ops.n == 1 && main_op(k->group)->kind == OP_transpose)
         size_any(k, rows, "rows"), size_any(k, k->groups[1].extent, "columns");
     size_called(k, rows, "rows");
+    for (int i = 1; i < rows_groups; i++) size_called(k, k->groups[i].extent, "length");
     size_called(k, k->groups[n - 1].extent, "columns");
     if (rows_groups + 1 < n) size_called(k, k->groups[rows_groups].extent, "length");
     block_open(k, "FOR_ROWS (row, %s)", size_bare(k, rows));

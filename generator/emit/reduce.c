@@ -212,6 +212,7 @@ static void columns_body(Kernel *k, Reduction *r)
     if (r->parts) size_called(k, r->parts, "parts");
     size_called(k, width, "columns");
     size_called(k, k->groups[s.reduced[0]].extent, "rows");
+    for (int i = 1; i < s.n_reduced; i++) size_called(k, k->groups[s.reduced[i]].extent, "length");
     const char *y = target(k, r), *n = size_text(k, width), *part = NULL, *from, *to;
     const bool alone = expr_is(both, 1);
     if (alone)

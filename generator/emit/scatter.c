@@ -56,6 +56,8 @@ static const char *update_text(Kernel *k, const Scatter *s, const char *y, Code 
 static void scatter_body(Kernel *k, void *context)
 {
     const Scatter *s = context;
+    size_called(k, s->n, "rows");
+    size_called(k, s->indices, "indices");
     const char *y = param_result(k, s->y, "y"), *n = size_text(k, s->n), *share = expr_is(s->after, 1) ? "thread" : "block";
     Expr *rows = expr_mul(k->symbols, s->before, s->n);
     const bool one = expr_is(s->before, 1);
@@ -76,8 +78,9 @@ static void scatter_body(Kernel *k, void *context)
     block_open(k, "for (int64_t i = 0; i < %s; i++)", size_bare(k, s->indices));
     Var *i = loop_var(k, "i", s->indices);
     Index at_index = {.flat = true, .at = {affine_var(k, i)}};
-    Code target = named(k, element(k, s->index, &at_index), "int64_t", "to");
-    line(k, "const int64_t row = %s%s;", one ? "" : text_of(k, "o * %s + ", n), target.text);
+    Code target = named(k, element(k, s->index, &at_index), "int64_t", one ? "row" : "to");
+    if (!one || strcmp(target.text, "row") != 0)
+        line(k, "const int64_t row = %s%s;", one ? "" : text_of(k, "o * %s + ", n), target.text);
     line(k, "if (%s < 0 || %s >= %s || row < first || row >= last) continue;", target.text, target.text, n);
     Var *to = loop_var(k, "row", NULL);
     j = open_behind(k, s);
