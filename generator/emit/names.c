@@ -171,6 +171,7 @@ const char *made_word(const Value *v)
     case OP_pool_max:
     case OP_pool_sum: return "pooled";
     case OP_attention: return v->result == 0 ? "attended" : v->result == 1 ? "top" : "scale";
+    case OP_attention_gradient: return v->result == 0 ? "dq" : v->result == 1 ? "dk" : "dv";
     case OP_gather: return "gathered";
     case OP_scatter: return "scattered";
     case OP_pad: return "padded";

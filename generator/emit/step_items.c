@@ -33,6 +33,7 @@ static const char *enclosing(Arena *arena, const char *path, char point)
 /* The part of the model that a statement belongs to, by its node's path or else by a weight that it reads or changes; NULL: unknown. */
 static const char *scope_of(Arena *arena, const Item *item)
 {
+    if (strcmp(item->role, "optimizer") == 0) return NULL; /* an update stands where its gradient is complete */
     if (*item->source == '/') return enclosing(arena, item->source, '/');
     for (int a = 0; item->launch && a < item->launch->args.n; a++) {
         const Value *v = item->launch->args.at[a].kind == ARG_VALUE ? item->launch->args.at[a].value : NULL;

@@ -125,12 +125,12 @@ STEP_FUNCTION int train_step(Step *s)
     /* ---- forward ---- */
     float *const x = buffer<float>(s, TRAIN_X);                                                     /* (batch, 16) */
     float *const tanh = buffer<float>(s, TRAIN_TANH);                                               /* (batch, 32) */
-    unit(s, 0);   dot(s, tanh, x, w->up_weight, 1, batch, 32, 16, 0, 0,
+    unit(s, 0);   dot(s, tanh, x, w->up_weight, 1, batch, 32, 16, PLAIN, PLAIN,
             EPILOGUE(s, add_tanh, rows(batch, 32), 32)(tanh, tanh, w->up_bias, batch));             /* "/up/MatMul", "/up/Add", "/Tanh" */
 
     /* -- down -- */
     float *const down = buffer<float>(s, TRAIN_DOWN);                                               /* (batch, 4) */
-    unit(s, 1);   dot(s, down, tanh, w->down_weight, 1, batch, 4, 32, 0, 0);                        /* "/down/MatMul" */
+    unit(s, 1);   dot(s, down, tanh, w->down_weight, 1, batch, 4, 32, PLAIN, PLAIN);                /* "/down/MatMul" */
 
     /* ---- loss ---- */
     float *const target = buffer<float>(s, TRAIN_TARGET);                                           /* (batch, 4) */
@@ -145,10 +145,10 @@ STEP_FUNCTION int train_step(Step *s)
 
     /* -- down -- */
     float *const d_down = buffer<float>(s, TRAIN_D_DOWN);                                           /* (32, 4) */
-    unit(s, 5);   dot(s, d_down, tanh, down, 1, 32, 4, batch, 1, 0);                                /* "/down/MatMul" */
+    unit(s, 5);   dot(s, d_down, tanh, down, 1, 32, 4, batch, TRANSPOSED, PLAIN);                   /* "/down/MatMul" */
     save_gradient(s, WEIGHT_DOWN_WEIGHT, d_down, 512);
     float *const d_tanh = buffer<float>(s, TRAIN_D_TANH);                                           /* (batch, 32) */
-    unit(s, 6);   dot(s, d_tanh, down, w->down_weight, 1, batch, 32, 4, 0, 1,
+    unit(s, 6);   dot(s, d_tanh, down, w->down_weight, 1, batch, 32, 4, PLAIN, TRANSPOSED,
             EPILOGUE(s, mul_sub_mul, elements(32*batch), 256)(d_tanh, d_tanh, tanh, 32*batch));     /* "/down/MatMul", "/Tanh" */
     unit(s, 7);   LAUNCH(s, update, elements(128), 256)(states->down_weight_exp_avg, states->down_weight_exp_avg_sq,
             w->down_weight, states->down_weight_exp_avg, d_down, states->down_weight_exp_avg_sq, w->down_weight, beta1,
@@ -162,7 +162,7 @@ STEP_FUNCTION int train_step(Step *s)
             states->up_bias_exp_avg, d_up_add, states->up_bias_exp_avg_sq, w->up_bias, beta1, one_minus_beta1, beta2,
             one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 32);        /* "up.bias" */
     float *const d_up = buffer<float>(s, TRAIN_D_UP);                                               /* (16, 32) */
-    unit(s, 10);  dot(s, d_up, x, d_tanh, 1, 16, 32, batch, 1, 0);                                  /* "/up/MatMul" */
+    unit(s, 10);  dot(s, d_up, x, d_tanh, 1, 16, 32, batch, TRANSPOSED, PLAIN);                     /* "/up/MatMul" */
     save_gradient(s, WEIGHT_UP_WEIGHT, d_up, 2048);
     unit(s, 11);  LAUNCH(s, update, elements(512), 256)(states->up_weight_exp_avg, states->up_weight_exp_avg_sq,
             w->up_weight, states->up_weight_exp_avg, d_up, states->up_weight_exp_avg_sq, w->up_weight, beta1,

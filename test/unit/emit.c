@@ -599,6 +599,12 @@ static void golden_cell(void **state)
     check_golden("cell", true);
 }
 
+static void golden_attention(void **state)
+{
+    (void)state;
+    check_golden("attention", true);
+}
+
 static void golden_control(void **state)
 {
     (void)state;
@@ -630,6 +636,7 @@ int main(void)
         cmocka_unit_test(nothing_is_left_after_an_error),
         cmocka_unit_test(golden_mlp),
         cmocka_unit_test(golden_cell),
+        cmocka_unit_test(golden_attention),
         cmocka_unit_test(golden_control),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,491 @@
+/* test.onnx -> model.cu
+ * loss       mse(y), optimizer adamw, fp32
+ * dims       batch 1..64 ~ 8, seq 1..512 ~ 128
+ * train      23 kernels, bytes moved 3416*batch*seq + 42260, least possible 1072*batch*seq + 25344
+ * made by    disc-gen models/test.onnx -o build */
+#include "model.h"
+#include "runtime/device/device.h"
+#include "runtime/device/blas.h"
+#include "runtime/device/attention.h"
+#include "runtime/controller/step.h"
+
+/* Row kernel of "/ln/LayerNormalization"
+ * x (batch, seq, 16), gain (16), bias (16) -> mean_out (batch, seq), inverse_deviation_out (batch, seq), y (batch, seq, 16)
+ * 12 operations in one: 688*batch*seq bytes less to move */
+template <class Index>
+__global__ void norm(float *__restrict__ mean_out, float *__restrict__ inverse_deviation_out, float *y, const float *x,
+                     const float *__restrict__ gain, const float *__restrict__ bias, Index rows)
+{
+    FOR_ROWS (row, rows) {
+        float sum = 0;
+        const Index at = row * 16;
+        REDUCES(+, sum)
+        FOR_THREADS (j, 16) sum += x[at + j];
+        sum = block_sum(sum);
+        float squares = 0;
+        const float mean = sum / 16.f;
+        REDUCES(+, squares)
+        FOR_THREADS (j, 16) {
+            const float centred = x[at + j] - mean;
+            squares += centred * centred;
+        }
+        squares = block_sum(squares);
+        const float inverse_deviation = 1 / sqrtf(squares / 16.f + 1e-05f);
+        FOR_LANES (j, 16) y[at + j] = (x[at + j] - mean) * inverse_deviation * gain[j] + bias[j];
+        if (FIRST_THREAD) mean_out[row] = mean;
+        if (FIRST_THREAD) inverse_deviation_out[row] = inverse_deviation;
+    }
+}
+
+/* Attention kernel, scores in blocks on chip, of "/attn/Transpose_1", "/attn/Split", "/attn/Transpose_2", "/attn/Attention"
+ * qkv (batch*seq, 48) -> y (batch, 2, seq, 8), top (batch, 2, seq), scale (batch, 2, seq)
+ * 8 operations in one: 116*batch*seq*seq + 1184*batch*seq bytes less to move */
+__global__ void attention(float *__restrict__ y, float *__restrict__ top, float *__restrict__ scale,
+                          const float *__restrict__ qkv, int64_t queries, int64_t heads)
+{
+    SHARED AttentionForward<float, 8, 8, false> tile;
+    const int64_t blocks = tiles(queries, tile.OWN);
+    FOR_ROWS (part, heads * blocks) {
+        const int64_t head = part / blocks, first = part % blocks * tile.OWN;
+        const int64_t last = minimum<int64_t>(first + tile.OWN, queries) - 1;
+        const int64_t inner = head % 2;
+        const int64_t outer = head / 2;
+        tile.begin(qkv + first * 48 + inner * 8 + outer * (queries * 48), 48, last - first + 1);
+        const int64_t qkv_at = inner * 8 + outer * (queries * 48) + 16;
+        const int64_t qkv_at2 = inner * 8 + outer * (queries * 48) + 32;
+        for (int emptied = 0; emptied < 2 && !(emptied && tile.found(last - first + 1)); emptied++) {
+            for (int64_t from = 0; from < queries; from += tile.OTHER) {
+                const int64_t to = minimum<int64_t>(from + tile.OTHER, queries) - 1;
+                if (!(from <= last) != (emptied != 0)) continue;
+                tile.multiply(qkv + qkv_at + from * 48, 48, to - from + 1);
+                FOR_OTHER (key, from, to) {
+                    FOR_OWN (query, first, last) {
+                        const float score = tile.s[key - from][query - first];
+                        tile.s[key - from][query - first] = key <= query ? score * 0.35355338f : -3.4028235e+38f;
+                    }
+                }
+                tile.add(qkv + qkv_at2 + from * 48, 48, to - from + 1);
+            }
+        }
+        tile.finish(y + head * (queries * 8) + first * 8, 8, top + head * queries + first, scale + head * queries + first, last
+                - first + 1, queries);
+    }
+}
+
+/* Copying kernel of "/attn/Transpose_3"
+ * attended (batch, 2, seq, 8) -> y (batch, seq, 2, 8) */
+template <class Index>
+__global__ void transpose_each(float *__restrict__ y, const float *__restrict__ attended, Index rows, Index length)
+{
+    FOR_ROWS (row, rows) {
+        const Index outer = row / length;
+        const Index inner = row % length;
+        const Index attended_outer = outer * (length * 16) + inner * 8;
+        const Index y_row = row * 16;
+        for (Index i = 0; i < 2; i++) {
+            const Index attended_at = attended_outer + i * (length * 8);
+            const Index y_at = y_row + i * 8;
+            FOR_LANES (j, 8) y[y_at + j] = attended[attended_at + j];
+        }
+    }
+}
+
+/* Epilogue of a product, a loop kernel, of "/Add", "loss"
+ * x (batch, seq, 16), projected (batch, seq, 16), target (batch, seq, 16) -> y (batch, seq, 16)
+ * 2 operations in one: 256*batch*seq bytes less to move */
+template <class Index>
+__global__ void add_sub(float *y, const float *x, const float *projected, const float *target, Index n)
+{
+    FOR_EACH (i, n) y[i] = x[i] + projected[i] - target[i];
+}
+
+/* Row kernel, first of two stages, of "loss"
+ * x (batch, seq, 16) -> part
+ * 2 operations in one: 128*batch*seq bytes less to move */
+template <class Index>
+__global__ void mul_reduce_sum_parts(const float *__restrict__ x, float *__restrict__ part, Index parts, Index n)
+{
+    FOR_ROWS (block, parts) {
+        const Index p = block % parts;
+        const Index first = part_first(n, p, parts), last = part_first(n, p + 1, parts);
+        float squares = 0;
+        REDUCES(+, squares)
+        FOR_THREADS (j, last - first) {
+            const float x_j = x[first + j];
+            squares += x_j * x_j;
+        }
+        squares = block_sum(squares);
+        if (FIRST_THREAD) part[block] = squares;
+    }
+}
+
+/* Row kernel, second of two stages, of "loss"
+ * part -> y () */
+template <class Index>
+__global__ void reduce_sum_of_parts(float *__restrict__ y, const float *__restrict__ part, Index parts)
+{
+    FOR_ROWS (row, 1) {
+        float squares = 0;
+        REDUCES(+, squares)
+        FOR_THREADS (p, parts) squares += part[row * parts + p];
+        squares = block_sum(squares);
+        if (FIRST_THREAD) y[row] = squares;
+    }
+}
+
+/* Loop kernel of "loss"
+ * x (batch, seq, 16) -> y (batch, seq, 16) */
+template <class Index>
+__global__ void mul_each(float *y, const float *x, Index n)
+{
+    FOR_EACH (i, n) y[i] = 2.f * x[i];
+}
+
+/* Update kernel of "attn.out.weight"; also of "attn.qkv.weight"; "ln.bias"; "ln.weight"
+ * exp_avg (16, 16), gradient (16, 16), exp_avg_sq (16, 16), weight (16, 16) -> new_exp_avg (16, 16), new_exp_avg_sq (16, 16),
+ *    new_weight (16, 16)
+ * 18 operations in one: 28696 bytes less to move */
+template <class Index>
+__global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_weight, const float *exp_avg, const float *gradient,
+                       const float *exp_avg_sq, const float *weight, float beta1, float one_minus_beta1, float beta2,
+                       float one_minus_beta2, float lr, float weight_decay, float bias_correction1, float bias_correction2,
+                       float eps, Index n)
+{
+    const float decay = lr * weight_decay;
+    const float root = sqrtf(bias_correction2);
+    const float rate = lr / bias_correction1;
+    FOR_EACH (i, n) {
+        const float gradient_i = gradient[i];
+        const float next_exp_avg = beta1 * exp_avg[i] + one_minus_beta1 * gradient_i;
+        const float next_exp_avg_sq = beta2 * exp_avg_sq[i] + one_minus_beta2 * (gradient_i * gradient_i);
+        const float weight_i = weight[i];
+        const float next_weight = weight_i - decay * weight_i - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + eps));
+        new_exp_avg[i] = next_exp_avg;
+        new_exp_avg_sq[i] = next_exp_avg_sq;
+        new_weight[i] = next_weight;
+    }
+}
+
+/* Row kernel of "/attn/Transpose_3", "/attn/Attention"
+ * gradient (batch, seq, 2, 8), attended (batch, 2, seq, 8) -> y (batch, 2, seq)
+ * 6 operations in one: 928*batch*seq bytes less to move */
+template <class Index>
+__global__ void row_mul_reduce_sum_cast(float *__restrict__ y, const float *__restrict__ gradient,
+                                        const float *__restrict__ attended, Index rows, Index length)
+{
+    FOR_ROWS (row, rows) {
+        double sum = 0;
+        const Index outer = row / length;
+        const Index outer2 = outer / 2;
+        const Index inner = row % length;
+        const Index inner2 = outer % 2;
+        const Index gradient_at = outer2 * (length * 16) + inner * 16 + inner2 * 8;
+        const Index attended_at = row * 8;
+        REDUCES(+, sum)
+        FOR_THREADS (j, 8) sum += (double)gradient[gradient_at + j] * (double)attended[attended_at + j];
+        sum = block_sum(sum);
+        const float sum2 = (float)sum;
+        if (FIRST_THREAD) y[row] = sum2;
+    }
+}
+
+/* Attention kernel, scores in blocks on chip, of "/attn/Split", "/attn/Transpose_2", "/attn/Transpose_3", "/attn/Attention"
+ * delta (batch, 2, seq), dy (batch*seq, 16), qkv (batch*seq, 48), top (batch, 2, seq), scale (batch, 2, seq) ->
+ *    dq (batch, 2, seq, 8)
+ * 9 operations in one: 200*batch*seq*seq + 1472*batch*seq bytes less to move */
+__global__ void attention_gradient_q(float *__restrict__ dq, const float *__restrict__ delta, const float *__restrict__ dy,
+                                     const float *__restrict__ qkv, const float *__restrict__ top,
+                                     const float *__restrict__ scale, float *__restrict__ balanced, int64_t queries,
+                                     int64_t heads)
+{
+    SHARED AttentionGradient<float, 8, 8, false> tile;
+    const int64_t blocks = tiles(queries, tile.OWN);
+    FOR_ROWS (part, heads * blocks) {
+        const int64_t head = part / blocks, first = part % blocks * tile.OWN;
+        const int64_t last = minimum<int64_t>(first + tile.OWN, queries) - 1;
+        const int64_t inner = head % 2;
+        const int64_t outer = head / 2;
+        tile.begin(qkv + first * 48 + inner * 8 + outer * (queries * 48), 48, dy + first * 16 + inner * 8
+                + outer * (queries * 16), 16, last - first + 1);
+        const int64_t qkv_at = inner * 8 + outer * (queries * 48) + 16;
+        const int64_t qkv_at2 = inner * 8 + outer * (queries * 48) + 32;
+        const int64_t at = head * queries;
+        for (int emptied = 0; emptied < 2 && !(emptied && above_masked(top + head * queries + first, last - first + 1));
+                emptied++) {
+            for (int64_t from = 0; from < queries; from += tile.OTHER) {
+                const int64_t to = minimum<int64_t>(from + tile.OTHER, queries) - 1;
+                if (!(from <= last) != (emptied != 0)) continue;
+                tile.multiply(qkv + qkv_at + from * 48, 48, qkv + qkv_at2 + from * 48, 48, to - from + 1);
+                FOR_OTHER (key, from, to) {
+                    FOR_OWN (query, first, last) {
+                        const float score = tile.s[key - from][query - first];
+                        const float p = exponential((key <= query ? score * 0.35355338f : -3.4028235e+38f) - top[at + query])
+                                * scale[at + query];
+                        const float slope = p * (tile.g[key - from][query - first] - delta[at + query]);
+                        tile.s[key - from][query - first] = slope;
+                        tile.g[key - from][query - first] = (key <= query ? slope : 0.f) * 0.35355338f;
+                    }
+                }
+                tile.add(qkv + qkv_at + from * 48, 48, qkv + qkv_at2 + from * 48, 48, to - from + 1);
+            }
+        }
+        tile.balance(balanced + head * queries + first, delta + head * queries + first, last - first + 1);
+        tile.finish(dq + head * (queries * 8) + first * 8, NULL, last - first + 1);
+    }
+}
+
+/* Attention kernel, scores in blocks on chip, of "/attn/Split", "/attn/Transpose_2", "/attn/Transpose_3", "/attn/Attention"
+ * qkv (batch*seq, 48), top (batch, 2, seq), dy (batch*seq, 16), scale (batch, 2, seq) -> dk (batch, 2, seq, 8),
+ *    dv (batch, 2, seq, 8)
+ * 9 operations in one: 200*batch*seq*seq + 1472*batch*seq bytes less to move */
+__global__ void attention_gradient_kv(float *__restrict__ dk, float *__restrict__ dv, const float *__restrict__ qkv,
+                                      const float *__restrict__ top, const float *__restrict__ dy,
+                                      const float *__restrict__ scale, const float *__restrict__ balanced, int64_t queries,
+                                      int64_t heads)
+{
+    SHARED AttentionGradient<float, 8, 8, true> tile;
+    const int64_t blocks = tiles(queries, tile.OWN);
+    FOR_ROWS (part, heads * blocks) {
+        const int64_t head = part / blocks, first = part % blocks * tile.OWN;
+        const int64_t last = minimum<int64_t>(first + tile.OWN, queries) - 1;
+        const int64_t inner = head % 2;
+        const int64_t outer = head / 2;
+        tile.begin(qkv + first * 48 + inner * 8 + outer * (queries * 48) + 16, 48, qkv + first * 48 + inner * 8
+                + outer * (queries * 48) + 32, 48, last - first + 1);
+        const int64_t at = head * queries;
+        const int64_t qkv_at = inner * 8 + outer * (queries * 48);
+        const int64_t dy_at = inner * 8 + outer * (queries * 16);
+        for (int64_t from = 0; from < queries; from += tile.OTHER) {
+            const int64_t to = minimum<int64_t>(from + tile.OTHER, queries) - 1;
+            if (!(first <= to) && above_masked(top + at + from, to - from + 1)) continue;
+            tile.multiply(qkv + qkv_at + from * 48, 48, dy + dy_at + from * 16, 16, to - from + 1);
+            FOR_OTHER (query, from, to) {
+                const float top_query = top[at + query];
+                const float scale_query = scale[at + query];
+                const float delta = balanced[at + query];
+                FOR_OWN (key, first, last) {
+                    const float score = tile.s[query - from][key - first];
+                    const float p = exponential((key <= query ? score * 0.35355338f : -3.4028235e+38f) - top_query) * scale_query;
+                    const float slope = p * (tile.g[query - from][key - first] - delta);
+                    tile.s[query - from][key - first] = p;
+                    tile.g[query - from][key - first] = (key <= query ? slope : 0.f) * 0.35355338f;
+                }
+            }
+            tile.add(qkv + qkv_at + from * 48, 48, dy + dy_at + from * 16, 16, to - from + 1);
+        }
+        tile.finish(dk + head * (queries * 8) + first * 8, dv + head * (queries * 8) + first * 8, last - first + 1);
+    }
+}
+
+/* Loop kernel of "/attn/Transpose_2", "/attn/Transpose_1", "/attn/Transpose", "/attn/Split"
+ * dv (batch, 2, seq, 8), dk (batch, 2, seq, 8), dq (batch, 2, seq, 8) -> y (batch, seq, 48)
+ * 8 operations in one: 1920*batch*seq bytes less to move */
+template <class Index>
+__global__ void transpose_pad_add(float *__restrict__ y, const float *__restrict__ dv, const float *__restrict__ dk,
+                                  const float *__restrict__ dq, Index rows, Index length)
+{
+    FOR_ROWS (row, rows) {
+        const Index inner = row % 3;
+        const Index outer = row / 3;
+        const Index outer2 = outer / length;
+        const Index inner2 = outer % length;
+        const Index outer3 = (inner2 + inner - 2) / length;
+        const Index dv_outer2 = outer2 * (length * 16) + outer3 * (length * 8) + inner2 * 8 + inner * 8 - 16;
+        const Index outer4 = (inner2 + inner - 1) / length;
+        const Index dk_outer2 = outer2 * (length * 16) + outer4 * (length * 8) + inner2 * 8 + inner * 8 - 8;
+        const Index outer5 = (inner2 + inner) / length;
+        const Index dq_outer2 = outer2 * (length * 16) + outer5 * (length * 8) + inner2 * 8 + inner * 8;
+        const Index y_row = row * 16;
+        for (Index i = 0; i < 2; i++) {
+            const Index dv_at = dv_outer2 + i * (length * 8);
+            const Index dk_at = dk_outer2 + i * (length * 8);
+            const Index dq_at = dq_outer2 + i * (length * 8);
+            const Index y_at = y_row + i * 8;
+            FOR_LANES (j, 8) {
+                const float added = (inner >= 2 ? dv[dv_at + j] : 0.f) + (inner >= 1 && inner < 2 ? dk[dk_at + j] : 0.f);
+                y[y_at + j] = added + (inner < 1 ? dq[dq_at + j] : 0.f);
+            }
+        }
+    }
+}
+
+/* Column kernel, first of two stages, of "/ln/LayerNormalization"
+ * gradient (batch, seq, 16) -> part */
+template <class Index>
+__global__ void reduce_sum_parts(const float *__restrict__ gradient, float *__restrict__ part, Index rows, Index columns,
+                                 Index parts)
+{
+    FOR_ROWS (block, parts * strips(columns)) {
+        const Index line = block / strips(columns);
+        const Index column = block % strips(columns) * STRIP, width = strip_width(columns, column);
+        const Index p = line % parts;
+        const Index first = part_first(rows, p, parts), last = part_first(rows, p + 1, parts);
+        float sum[STRIP_OWN];
+        FOR_STRIP (k, width) sum[OWN(k)] = 0;
+        for (Index r = first; r < last; r++) {
+            const Index at = column + r * columns;
+            FOR_STRIP (k, width) sum[OWN(k)] += gradient[at + k];
+        }
+        FOR_STRIP (k, width) part[line * columns + column + k] = sum[OWN(k)];
+    }
+}
+
+/* Column kernel, second of two stages, of "/ln/LayerNormalization"
+ * part -> y (16) */
+template <class Index>
+__global__ void reduce_sum_of_parts_2(float *__restrict__ y, const float *__restrict__ part, Index columns, Index parts)
+{
+    FOR_ROWS (block, strips(columns)) {
+        const Index column = block * STRIP, width = strip_width(columns, column);
+        float sum[STRIP_OWN];
+        FOR_STRIP (k, width) sum[OWN(k)] = 0;
+        for (Index p = 0; p < parts; p++) {
+            const Index at = p * columns + column;
+            FOR_STRIP (k, width) sum[OWN(k)] += part[at + k];
+        }
+        FOR_STRIP (k, width) y[column + k] = sum[OWN(k)];
+    }
+}
+
+/* Column kernel, first of two stages, of "/ln/LayerNormalization"
+ * gradient (batch, seq, 16), x (batch, seq, 16), mean (batch, seq), inverse_deviation (batch, seq) -> part
+ * 4 operations in one: 384*batch*seq bytes less to move */
+template <class Index>
+__global__ void sub_mul_reduce_sum_parts(const float *__restrict__ gradient, const float *__restrict__ x,
+                                         const float *__restrict__ mean, const float *__restrict__ inverse_deviation,
+                                         float *__restrict__ part, Index rows, Index columns, Index parts)
+{
+    FOR_ROWS (block, parts * strips(columns)) {
+        const Index line = block / strips(columns);
+        const Index column = block % strips(columns) * STRIP, width = strip_width(columns, column);
+        const Index p = line % parts;
+        const Index first = part_first(rows, p, parts), last = part_first(rows, p + 1, parts);
+        float sum[STRIP_OWN];
+        FOR_STRIP (k, width) sum[OWN(k)] = 0;
+        for (Index r = first; r < last; r++) {
+            const Index at = column + r * columns;
+            const float mean_r = mean[r];
+            const float inverse_deviation_r = inverse_deviation[r];
+            FOR_STRIP (k, width) sum[OWN(k)] += gradient[at + k] * ((x[at + k] - mean_r) * inverse_deviation_r);
+        }
+        FOR_STRIP (k, width) part[line * columns + column + k] = sum[OWN(k)];
+    }
+}
+
+/* One step of training.
+ * Returns 0, or the error of the first launch that failed, or STEP_NOT_FINITE where the loss is no number.
+ * unit(s, k) begins what the controller's tables count as the kth. */
+STEP_FUNCTION int train_step(Step *s)
+{
+    const Dims *const d = dims_of(s);
+    const int64_t batch = d->batch, seq = d->seq;
+    const float weight_decay = (float)s->hypers[HYPER_WEIGHT_DECAY];
+    const float lr = (float)s->hypers[HYPER_LR];
+    const float one_minus_beta1 = (float)s->hypers[HYPER_ONE_MINUS_BETA1];
+    const float beta1 = (float)s->hypers[HYPER_BETA1];
+    const float one_minus_beta2 = (float)s->hypers[HYPER_ONE_MINUS_BETA2];
+    const float beta2 = (float)s->hypers[HYPER_BETA2];
+    const float bias_correction2 = (float)s->hypers[HYPER_BIAS_CORRECTION2];
+    const float eps = (float)s->hypers[HYPER_EPS];
+    const float bias_correction1 = (float)s->hypers[HYPER_BIAS_CORRECTION1];
+    const Weights *const w = weights_of(s);
+    const States *const states = states_of(s);
+
+    /* ---- forward ---- */
+    /* -- ln -- */
+    float *const x = buffer<float>(s, TRAIN_X);                                                     /* (batch, seq, 16) */
+    float *const ln_mean = buffer<float>(s, TRAIN_LN_MEAN);                                         /* (batch, seq) */
+    float *const ln_inverse_deviation = buffer<float>(s, TRAIN_LN_INVERSE_DEVIATION);               /* (batch, seq) */
+    float *const ln = buffer<float>(s, TRAIN_LN);                                                   /* (batch, seq, 16) */
+    unit(s, 0);   LAUNCH(s, norm, rows(batch*seq, 48), 32)(ln_mean, ln_inverse_deviation, ln, x, w->ln_weight,
+            w->ln_bias, batch*seq);                                                                 /* "/ln/LayerNormalization" */
+
+    /* -- attn -- */
+    float *const attn_qkv = buffer<float>(s, TRAIN_ATTN_QKV);                                       /* (batch*seq, 48) */
+    unit(s, 1);   dot(s, attn_qkv, ln, w->attn_qkv_weight, 1, batch*seq, 48, 16, PLAIN, PLAIN);     /* "/attn/qkv/MatMul" */
+    float *const attn_attention = buffer<float>(s, TRAIN_ATTN_ATTENTION);                           /* (batch, 2, seq, 8) */
+    float *const attn_attention_top = buffer<float>(s, TRAIN_ATTN_ATTENTION_TOP);                   /* (batch, 2, seq) */
+    float *const attn_attention_scale = buffer<float>(s, TRAIN_ATTN_ATTENTION_SCALE);               /* (batch, 2, seq) */
+    unit(s, 2);   LAUNCH_PLAIN(s, attention, rows(2*batch*floor_div(seq + 31, 32), 16*seq), 128)(attn_attention,
+            attn_attention_top, attn_attention_scale, attn_qkv, seq, 2*batch);                      /* "/attn/Attention" */
+    float *const attn_transpose_3 = buffer<float>(s, TRAIN_ATTN_TRANSPOSE_3);                       /* (batch, seq, 2, 8) */
+    unit(s, 3);   LAUNCH(s, transpose_each, rows(batch*seq, 16), 32)(attn_transpose_3, attn_attention, batch*seq, seq); /* "/attn/Transpose_3" */
+
+    /* ---- loss ---- */
+    float *const target = buffer<float>(s, TRAIN_TARGET);                                           /* (batch, seq, 16) */
+    float *const loss_sub = buffer<float>(s, TRAIN_LOSS_SUB);                                       /* (batch, seq, 16) */
+    float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
+    unit(s, 4);   dot(s, loss_sub, attn_transpose_3, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, PLAIN,
+            EPILOGUE(s, add_sub, elements(16*batch*seq), 256)(loss_sub, x, loss_sub, target, 16*batch*seq)); /* "/Add", "loss" */
+    float *const mul_reduce_sum_parts_scratch = buffer<float>(s, TRAIN_MUL_REDUCE_SUM_PARTS_SCRATCH);
+    unit(s, 5);   LAUNCH(s, mul_reduce_sum_parts, rows(min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq), 256)(
+            loss_sub, mul_reduce_sum_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq); /* "loss" */
+    LAUNCH(s, reduce_sum_of_parts, rows(1, min_int(64, floor_div(batch*seq + 127, 128))), 64)(loss,
+            mul_reduce_sum_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128)));            /* "loss" */
+
+    /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
+    unit(s, 6);   if (int error = commit(s, loss)) return error;
+
+    /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
+    unit(s, 7);   LAUNCH(s, mul_each, elements(16*batch*seq), 256)(loss_sub, loss_sub, 16*batch*seq); /* "loss", in place */
+
+    /* -- attn -- */
+    float *const d_attn_out = buffer<float>(s, TRAIN_D_ATTN_OUT);                                   /* (16, 16) */
+    unit(s, 8);   dot(s, d_attn_out, attn_transpose_3, loss_sub, 1, 16, 16, batch*seq, TRANSPOSED, PLAIN); /* "/attn/out/MatMul" */
+    save_gradient(s, WEIGHT_ATTN_OUT_WEIGHT, d_attn_out, 1024);
+    float *const d_attn_out_dot = buffer<float>(s, TRAIN_D_ATTN_OUT_DOT);                           /* (batch*seq, 16) */
+    unit(s, 9);   dot(s, d_attn_out_dot, loss_sub, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, TRANSPOSED); /* "/attn/out/MatMul" */
+    unit(s, 10);  LAUNCH(s, update, elements(256), 256)(states->attn_out_weight_exp_avg,
+            states->attn_out_weight_exp_avg_sq, w->attn_out_weight, states->attn_out_weight_exp_avg, d_attn_out,
+            states->attn_out_weight_exp_avg_sq, w->attn_out_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
+            weight_decay, bias_correction1, bias_correction2, eps, 256);                            /* "attn.out.weight" */
+    float *const d_attn_attention_sum = buffer<float>(s, TRAIN_D_ATTN_ATTENTION_SUM);               /* (batch, 2, seq) */
+    unit(s, 11);  LAUNCH(s, row_mul_reduce_sum_cast, rows(2*batch*seq, 16), 32)(d_attn_attention_sum, d_attn_out_dot,
+            attn_attention, 2*batch*seq, seq);                                                      /* "/attn/Attention" */
+    float *const d_attn_attention = buffer<float>(s, TRAIN_D_ATTN_ATTENTION);                       /* (batch, 2, seq, 8) */
+    float *const attention_gradient_q_scratch = buffer<float>(s, TRAIN_ATTENTION_GRADIENT_Q_SCRATCH);
+    unit(s, 12);  LAUNCH_PLAIN(s, attention_gradient_q, rows(2*batch*floor_div(seq + 31, 32), 16*seq), 128)(
+            d_attn_attention, d_attn_attention_sum, d_attn_out_dot, attn_qkv, attn_attention_top, attn_attention_scale,
+            attention_gradient_q_scratch, seq, 2*batch);                                            /* "/attn/Attention" */
+    float *const d_attn_attention_dk = buffer<float>(s, TRAIN_D_ATTN_ATTENTION_DK);                 /* (batch, 2, seq, 8) */
+    float *const d_attn_attention_dv = buffer<float>(s, TRAIN_D_ATTN_ATTENTION_DV);                 /* (batch, 2, seq, 8) */
+    LAUNCH_PLAIN(s, attention_gradient_kv, rows(2*batch*floor_div(seq + 31, 32), 16*seq), 128)(d_attn_attention_dk,
+            d_attn_attention_dv, attn_qkv, attn_attention_top, d_attn_out_dot, attn_attention_scale,
+            attention_gradient_q_scratch, seq, 2*batch);                                            /* "/attn/Attention" */
+    float *const d_attn_split = buffer<float>(s, TRAIN_D_ATTN_SPLIT);                               /* (batch, seq, 48) */
+    unit(s, 13);  LAUNCH(s, transpose_pad_add, rows(3*batch*seq, 16), 32)(d_attn_split, d_attn_attention_dv,
+            d_attn_attention_dk, d_attn_attention, 3*batch*seq, seq);                               /* "/attn/Reshape", "/attn/Split" */
+    float *const d_attn_qkv_dot = buffer<float>(s, TRAIN_D_ATTN_QKV_DOT);                           /* (16, 48) */
+    unit(s, 14);  dot(s, d_attn_qkv_dot, ln, d_attn_split, 1, 16, 48, batch*seq, TRANSPOSED, PLAIN); /* "/attn/qkv/MatMul" */
+    save_gradient(s, WEIGHT_ATTN_QKV_WEIGHT, d_attn_qkv_dot, 3072);
+
+    /* -- ln -- */
+    float *const d_attn_qkv_dot_2 = buffer<float>(s, TRAIN_D_ATTN_QKV_DOT_2);                       /* (batch*seq, 16) */
+    float *const dot_scratch = buffer<float>(s, TRAIN_DOT_SCRATCH);
+    unit(s, 15);  dot(s, d_attn_qkv_dot_2, d_attn_split, w->attn_qkv_weight, 1, batch*seq, 16, 48, PLAIN, TRANSPOSED,
+            EPILOGUE(s, reduce_sum_parts, rows(min_int(64, floor_div(batch*seq + 15, 16)), 64*batch*seq), 64)(
+                d_attn_qkv_dot_2, dot_scratch, batch*seq, 16, min_int(64, floor_div(batch*seq + 15, 16)))); /* "/ln/LayerNormalization" */
+    float *const d_ln_sum = buffer<float>(s, TRAIN_D_LN_SUM);                                       /* (16) */
+    LAUNCH(s, reduce_sum_of_parts_2, rows(1, 64*min_int(64, floor_div(batch*seq + 15, 16))), 64)(d_ln_sum, dot_scratch,
+            16, min_int(64, floor_div(batch*seq + 15, 16)));                                        /* "/ln/LayerNormalization" */
+    save_gradient(s, WEIGHT_LN_BIAS, d_ln_sum, 64);
+    unit(s, 16);  LAUNCH(s, update, elements(768), 256)(states->attn_qkv_weight_exp_avg,
+            states->attn_qkv_weight_exp_avg_sq, w->attn_qkv_weight, states->attn_qkv_weight_exp_avg, d_attn_qkv_dot,
+            states->attn_qkv_weight_exp_avg_sq, w->attn_qkv_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
+            weight_decay, bias_correction1, bias_correction2, eps, 768);                            /* "attn.qkv.weight" */
+    unit(s, 17);  LAUNCH(s, update, elements(16), 256)(states->ln_bias_exp_avg, states->ln_bias_exp_avg_sq, w->ln_bias,
+            states->ln_bias_exp_avg, d_ln_sum, states->ln_bias_exp_avg_sq, w->ln_bias, beta1, one_minus_beta1, beta2,
+            one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 16);        /* "ln.bias" */
+    float *const sub_mul_reduce_sum_parts_scratch = buffer<float>(s, TRAIN_SUB_MUL_REDUCE_SUM_PARTS_SCRATCH);
+    unit(s, 18);  LAUNCH(s, sub_mul_reduce_sum_parts, rows(min_int(64, floor_div(batch*seq + 15, 16)), 64*batch*seq), 64)(
+            d_attn_qkv_dot_2, x, ln_mean, ln_inverse_deviation, sub_mul_reduce_sum_parts_scratch, batch*seq, 16,
+            min_int(64, floor_div(batch*seq + 15, 16)));                                            /* "/ln/LayerNormalization" */
+    float *const d_ln = buffer<float>(s, TRAIN_D_LN);                                               /* (16) */
+    LAUNCH(s, reduce_sum_of_parts_2, rows(1, 64*min_int(64, floor_div(batch*seq + 15, 16))), 64)(d_ln,
+            sub_mul_reduce_sum_parts_scratch, 16, min_int(64, floor_div(batch*seq + 15, 16)));      /* "/ln/LayerNormalization" */
+    save_gradient(s, WEIGHT_LN_WEIGHT, d_ln, 64);
+    unit(s, 19);  LAUNCH(s, update, elements(16), 256)(states->ln_weight_exp_avg, states->ln_weight_exp_avg_sq,
+            w->ln_weight, states->ln_weight_exp_avg, d_ln, states->ln_weight_exp_avg_sq, w->ln_weight, beta1,
+            one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 16); /* "ln.weight" */
+    return s->error;
+}
