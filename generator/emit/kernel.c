@@ -181,12 +181,23 @@ const char *text_of(Kernel *k, const char *format, ...)
     return text;
 }
 
+static bool is_parameter(const Kernel *k, const char *name)
+{
+    for (int i = 0; i < k->params.n; i++)
+        if (strcmp(k->params.at[i].name, name) == 0) return true;
+    return false;
+}
+
 const char *fresh_name(Kernel *k, const char *base)
 {
-    for (int i = 0; i < k->names.n; i++)
-        if (strcmp(k->names.at[i].base, base) == 0) return text_of(k, "%s%d", base, ++k->names.at[i].n);
-    vec_push(k->arena, &k->names, ((__typeof__(*k->names.at)){base, 1}));
-    return base;
+    int i = 0;
+    while (i < k->names.n && strcmp(k->names.at[i].base, base) != 0) i++;
+    if (i == k->names.n) vec_push(k->arena, &k->names, ((__typeof__(*k->names.at)){base, 0}));
+    for (;;) {
+        const int n = ++k->names.at[i].n;
+        const char *name = n == 1 ? base : text_of(k, "%s%d", base, n);
+        if (!is_parameter(k, name)) return name;
+    }
 }
 
 /* ---- blocks ---- */

@@ -293,15 +293,17 @@ const char *operand_word(Arena *arena, const Group *group, const Value *v)
 
 bool name_is_taken(const char *name)
 {
-    static const char *const words[] = {"first", "last",     "row",    "i",       "j",       "k",      "p",        "q",
-                                        "r",     "s",        "blocks", "once",    "block",   "line",   "column",   "width",
-                                        "part",  "strided",  "tiles",  "maximum", "minimum", "modulo", "quotient", "square",
-                                        "cast",  "absolute", "lowest", "is_true", "highest", "strips", "best",     "next",
-                                        "at",    "to",       "from",   "head",    "tile",    "key",    "query"};
+    static const char *const words[] = {
+        "first",    "last",   "row",    "i",        "j",      "k",       "p",       "q",      "r",       "s",       "blocks",
+        "once",     "block",  "line",   "column",   "width",  "part",    "strided", "tiles",  "maximum", "minimum", "modulo",
+        "quotient", "square", "cast",   "absolute", "lowest", "is_true", "highest", "strips", "best",    "next",    "at",
+        "to",       "from",   "head",   "tile",     "key",    "query",   "top",     "scale",  "score",   "slope",   "balanced",
+        "same",     "seed",   "stream", "power",    "relu",   "philox",  "is_nan",  "sum",    "dims"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i], name) == 0) return true;
     OpKind kind;
-    const bool is_result = *name == 'y' && name[1 + strspn(name + 1, "0123456789")] == 0;
+    const bool is_result =
+        (*name == 'y' || *name == 'n') && name[1 + strspn(name + 1, "0123456789")] == 0; /* y, n0: results, sizes */
     return is_result || layout_reserves(name) || op_kind_named(name, &kind);
 }
 
