@@ -185,6 +185,17 @@ const char *made_word(const Value *v)
     }
 }
 
+const char *reduced_word(const Group *group, const Value *v)
+{
+    if (group->ops.n > 1) return made_word(v);
+    switch (v->def->kind) { /* what it takes was made elsewhere, of each layer in another way */
+    case OP_reduce_prod: return "product";
+    case OP_reduce_max: return "greatest";
+    case OP_reduce_min: return "least";
+    default: return "sum";
+    }
+}
+
 /* Words that say nothing once the kernel that made the value is out of sight. */
 bool word_tells(const char *word)
 {

@@ -4,6 +4,7 @@
 #include "emit/emit.h"
 
 const char *made_word(const Value *v); /* what an operation makes: "mean", "centred", "sigmoid"; "value" where there is no word */
+const char *reduced_word(const Group *group, const Value *v); /* the same of a reduction that a kernel makes */
 bool word_tells(const char *word);     /* also where the kernel that made the value is out of sight */
 const char *operand_word(Arena *arena, const Group *group,
                          const Value *v);                            /* what a kernel reads: "bias", "gradient", "labels"; "x" */

@@ -172,7 +172,7 @@ static void rows_body(Kernel *k, Reduction *r)
     if (r->parts) part = part_of(k, r, number, &row, rows);
     row_groups(k, row, s.kept, s.n_kept, of_group);
     part_bounds(k, r, &s, part, &from, &to);
-    r->sum = fresh_name(k, local_name(k, r->y));
+    r->sum = fresh_name(k, reduced_word(k->group, r->y));
     line(k, "%s %s = %s;", r->by.type, r->sum, r->by.start);
     const int open = open_reduced(k, &s, 1, from, to, of_group);
     const int last = s.reduced[s.n_reduced - 1];
@@ -231,7 +231,7 @@ static void columns_body(Kernel *k, Reduction *r)
     if (r->parts) part = part_of(k, r, row->name, &row, rows);
     row_groups(k, row, s.kept, s.n_kept - 1, of_group);
     part_bounds(k, r, &s, part, &from, &to);
-    r->sum = fresh_name(k, local_name(k, r->y));
+    r->sum = fresh_name(k, reduced_word(k->group, r->y));
     const char *own = text_of(k, "%s[OWN(k)]", r->sum);
     line(k, "%s %s[STRIP_OWN];", r->by.type, r->sum);
     line(k, "FOR_STRIP (k, width) %s = %s;", own, r->by.start);
@@ -276,7 +276,7 @@ static void single_body(Kernel *k, Reduction *r)
     r->rows = groups_extent(k, s.kept, s.n_kept);
     block_open(k, "FOR_EACH (i, %s)", size_bare(k, r->rows));
     row_groups(k, loop_var(k, "i", r->rows), s.kept, s.n_kept, of_group);
-    r->sum = fresh_name(k, local_name(k, r->y));
+    r->sum = fresh_name(k, reduced_word(k->group, r->y));
     line(k, "%s %s = %s;", r->by.type, r->sum, r->by.start);
     take_element(k, r, of_group, r->sum);
     line(k, "%s[i] = %s;", y, result(k, r, r->sum));
@@ -308,7 +308,7 @@ static void parts_body(Kernel *k, void *context)
     if (!expr_is(r->rows, 1)) size_any(k, r->rows, "rows");
     if (r->columns) size_any(k, r->each, "columns");
     const char *parts = size_bare(k, r->parts), *n = size_bare(k, r->rows);
-    const char *sum = fresh_name(k, local_name(k, r->y)), *own = text_of(k, r->columns ? "%s[OWN(k)]" : "%s", sum);
+    const char *sum = fresh_name(k, reduced_word(k->group, r->y)), *own = text_of(k, r->columns ? "%s[OWN(k)]" : "%s", sum);
     const char *value = stored(k, r->y->dtype, (Code){own, BINDS_LOW, 0});
     if (!r->columns) {
         block_open(k, "FOR_ROWS (row, %s)", n);
@@ -361,6 +361,12 @@ static Expr *choose_parts(Kernel *k, const Split *s, bool columns)
     return expr_max(symbols, expr_int(symbols, 1), parts);
 }
 
+/* "squares_of_rows"; rows: how many results. */
+static const char *reduction_name(Kernels *all, const Group *group, const Reduction *r, Expr *rows, bool columns)
+{
+    return arena_text(all->arena, "%s_of_%s", reduced_word(group, r->y), columns ? "columns" : expr_is(rows, 1) ? "all" : "rows");
+}
+
 static void emit_plain(Emission *e, Reduction *r)
 {
     Symbols *symbols = e->all->symbols;
@@ -376,7 +382,7 @@ static void emit_plain(Emission *e, Reduction *r)
     r->parts = choose_parts(k, &s, columns);
     if (!r->parts) {
         k->kind = columns ? "column kernel" : r->each ? "row kernel" : "loop kernel";
-        Launch *l = kernel_launch(k, group_name(e->all, e->group), r->rows, r->each,
+        Launch *l = kernel_launch(k, reduction_name(e->all, e->group, r, r->rows, columns), r->rows, r->each,
                                   r->columns ? 64 : threads_for(e->all, r->each ? r->each : r->rows));
         vec_push(e->all->arena, &e->launches, l);
         return;
@@ -389,7 +395,7 @@ static void emit_plain(Emission *e, Reduction *r)
     k = kernel_new_indexed(e->all, e->group);
     kernel_axes(k, r->x->shape, kinds, r->x->rank);
     kernel_write(k, reduce_body, r);
-    const char *name = group_name(e->all, e->group);
+    const char *name = reduction_name(e->all, e->group, r, kept, columns);
     k->kind = columns ? "column kernel, first of two stages," : "row kernel, first of two stages,";
     Launch *l = kernel_launch(k, arena_text(e->all->arena, "%s_parts", name), r->rows, r->each, columns ? 64 : 256);
     if (columns && s.n_kept == 1 && s.n_reduced == 1) l->shares = r->parts;
@@ -402,7 +408,7 @@ static void emit_plain(Emission *e, Reduction *r)
     second->kind = columns ? "column kernel, second of two stages," : "row kernel, second of two stages,";
     second->part = true;
     Expr *strips = columns ? expr_mul(symbols, r->rows, expr_ceildiv(symbols, r->each, expr_int(symbols, PARTS))) : r->rows;
-    l = kernel_launch(second, arena_text(e->all->arena, "%s_of_parts", op_info(r->op->kind)->name), strips,
+    l = kernel_launch(second, arena_text(e->all->arena, "%s_of_parts", reduced_word(&(Group){.ops = {.n = 1}}, r->y)), strips,
                       columns ? expr_mul(symbols, r->parts, expr_int(symbols, PARTS)) : r->parts, 64);
     l->moved = expr_int(symbols, 0);
     l->flops = expr_int(symbols, 0);

@@ -363,11 +363,15 @@ static bool has(const Group *group, OpKind kind)
 }
 
 /* What people call it, where the operations tell. */
-static const char *row_name(Kernels *all, const Group *group)
+static const char *row_name(Kernels *all, const Group *group, Expr *rows)
 {
     const bool sums = has(group, OP_reduce_sum);
     if (sums && has(group, OP_exp) && has(group, OP_reduce_max)) return has(group, OP_log) ? "log_softmax" : "softmax";
     if (sums && has(group, OP_sqrt)) return "norm";
+    const Value *y = main_op(group)->out[0];
+    const char *word = made_word(y);
+    const bool per_row = !in_values(y, (const Value *const *)group->whole.at, group->whole.n);
+    if (per_row && word_tells(word)) return arena_text(all->arena, "%s_of_%s", word, expr_is(rows, 1) ? "all" : "rows");
     return arena_text(all->arena, "row_%s", group_name(all, group));
 }
 
@@ -383,7 +387,7 @@ void emit_row(Emission *e)
     kernel_write(k, row_body, &r);
     Expr *length = expr_product(symbols, like->shape + e->group->kept, like->rank - e->group->kept);
     Expr *each = expr_mul(symbols, length, expr_int(symbols, r.plan->loops + 1));
-    Launch *l = kernel_launch(k, row_name(e->all, e->group), r.rows, each, threads_for(e->all, length));
+    Launch *l = kernel_launch(k, row_name(e->all, e->group, r.rows), r.rows, each, threads_for(e->all, length));
     l->shares = r.rows;
     vec_push(e->all->arena, &e->launches, l);
 }

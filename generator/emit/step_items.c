@@ -142,11 +142,12 @@ static const char *work_text(Writer *w, const Launch *launch, bool epilogue)
     return arena_text(arena, "rows(%s, %s, %s)", blocks, each, expr_c(w->l, launch->shares, ""));
 }
 
-/* Of a product the fifth and sixth number: whether an operand lies transposed (device/blas.h).  NULL: another argument. */
+/* Of a product the fifth and sixth number: whether its operands lie transposed (device/blas.h).  NULL: another argument. */
 static const char *how_it_lies(const Launch *launch, const Arg *arg, int number)
 {
     if (!launch->library || strncmp(launch->kernel, "dot", 3) != 0 || arg->kind != ARG_EXPR || (number != 5 && number != 6)) return NULL;
-    return expr_is(arg->expr, 0) ? "PLAIN" : "TRANSPOSED";
+    const bool a = !expr_is(arg[number == 6 ? -1 : 0].expr, 0), b = !expr_is(arg[number == 6 ? 0 : 1].expr, 0);
+    return a ? b ? "TRANSPOSED, TRANSPOSED" : "TRANSPOSED, PLAIN" : b ? "PLAIN, TRANSPOSED" : "PLAIN, PLAIN";
 }
 
 static void launch_text(Writer *w, const Item *item, int depth)
@@ -166,6 +167,7 @@ static void launch_text(Writer *w, const Item *item, int depth)
     for (int a = 0; a < own; a++) {
         numbers += launch->args.at[a].kind == ARG_EXPR;
         const char *text = how_it_lies(launch, &launch->args.at[a], numbers);
+        if (text && numbers == 5) continue; /* both stand together */
         add_argument(&line, &start, 4 * depth + 8, a || launch->library ? ", " : "", text ? text : argument(w, item, &launch->args.at[a]));
     }
     if (launch->epilogue) {

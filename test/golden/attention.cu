@@ -103,7 +103,7 @@ __global__ void add_sub(float *y, const float *x, const float *projected, const 
  * x (batch, seq, 16) -> part
  * 2 operations in one: 128*batch*seq bytes less to move */
 template <class Index>
-__global__ void mul_reduce_sum_parts(const float *__restrict__ x, float *__restrict__ part, Index parts, Index n)
+__global__ void squares_of_all_parts(const float *__restrict__ x, float *__restrict__ part, Index parts, Index n)
 {
     FOR_ROWS (block, parts) {
         const Index p = block % parts;
@@ -122,7 +122,7 @@ __global__ void mul_reduce_sum_parts(const float *__restrict__ x, float *__restr
 /* Row kernel, second of two stages, of "loss"
  * part -> y () */
 template <class Index>
-__global__ void reduce_sum_of_parts(float *__restrict__ y, const float *__restrict__ part, Index parts)
+__global__ void sum_of_parts(float *__restrict__ y, const float *__restrict__ part, Index parts)
 {
     FOR_ROWS (row, 1) {
         float squares = 0;
@@ -170,8 +170,8 @@ __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_wei
  * gradient (batch, seq, 2, 8), attended (batch, 2, seq, 8) -> y (batch, 2, seq)
  * 6 operations in one: 928*batch*seq bytes less to move */
 template <class Index>
-__global__ void row_mul_reduce_sum_cast(float *__restrict__ y, const float *__restrict__ gradient,
-                                        const float *__restrict__ attended, Index rows, Index length)
+__global__ void sum_of_rows(float *__restrict__ y, const float *__restrict__ gradient, const float *__restrict__ attended,
+                            Index rows, Index length)
 {
     FOR_ROWS (row, rows) {
         double sum = 0;
@@ -312,8 +312,8 @@ __global__ void transpose_pad_add(float *__restrict__ y, const float *__restrict
 /* Column kernel, first of two stages, of "/ln/LayerNormalization"
  * gradient (batch, seq, 16) -> part */
 template <class Index>
-__global__ void reduce_sum_parts(const float *__restrict__ gradient, float *__restrict__ part, Index rows, Index columns,
-                                 Index parts)
+__global__ void sum_of_columns_parts(const float *__restrict__ gradient, float *__restrict__ part, Index rows, Index columns,
+                                     Index parts)
 {
     FOR_ROWS (block, parts * strips(columns)) {
         const Index line = block / strips(columns);
@@ -333,7 +333,7 @@ __global__ void reduce_sum_parts(const float *__restrict__ gradient, float *__re
 /* Column kernel, second of two stages, of "/ln/LayerNormalization"
  * part -> y (16) */
 template <class Index>
-__global__ void reduce_sum_of_parts_2(float *__restrict__ y, const float *__restrict__ part, Index columns, Index parts)
+__global__ void sum_of_parts_2(float *__restrict__ y, const float *__restrict__ part, Index columns, Index parts)
 {
     FOR_ROWS (block, strips(columns)) {
         const Index column = block * STRIP, width = strip_width(columns, column);
@@ -351,9 +351,9 @@ __global__ void reduce_sum_of_parts_2(float *__restrict__ y, const float *__rest
  * gradient (batch, seq, 16), x (batch, seq, 16), mean (batch, seq), inverse_deviation (batch, seq) -> part
  * 4 operations in one: 384*batch*seq bytes less to move */
 template <class Index>
-__global__ void sub_mul_reduce_sum_parts(const float *__restrict__ gradient, const float *__restrict__ x,
-                                         const float *__restrict__ mean, const float *__restrict__ inverse_deviation,
-                                         float *__restrict__ part, Index rows, Index columns, Index parts)
+__global__ void sum_of_columns_parts_2(const float *__restrict__ gradient, const float *__restrict__ x,
+                                       const float *__restrict__ mean, const float *__restrict__ inverse_deviation,
+                                       float *__restrict__ part, Index rows, Index columns, Index parts)
 {
     FOR_ROWS (block, parts * strips(columns)) {
         const Index line = block / strips(columns);
@@ -417,11 +417,11 @@ STEP_FUNCTION int train_step(Step *s)
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
     unit(s, 4);   dot(s, loss_sub, attn_transpose_3, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, PLAIN,
             EPILOGUE(s, add_sub, elements(16*batch*seq), 256)(loss_sub, x, loss_sub, target, 16*batch*seq)); /* "/Add", "loss" */
-    float *const mul_reduce_sum_parts_scratch = buffer<float>(s, TRAIN_MUL_REDUCE_SUM_PARTS_SCRATCH);
-    unit(s, 5);   LAUNCH(s, mul_reduce_sum_parts, rows(min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq), 256)(
-            loss_sub, mul_reduce_sum_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq); /* "loss" */
-    LAUNCH(s, reduce_sum_of_parts, rows(1, min_int(64, floor_div(batch*seq + 127, 128))), 64)(loss,
-            mul_reduce_sum_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128)));            /* "loss" */
+    float *const squares_of_all_parts_scratch = buffer<float>(s, TRAIN_SQUARES_OF_ALL_PARTS_SCRATCH);
+    unit(s, 5);   LAUNCH(s, squares_of_all_parts, rows(min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq), 256)(
+            loss_sub, squares_of_all_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq); /* "loss" */
+    LAUNCH(s, sum_of_parts, rows(1, min_int(64, floor_div(batch*seq + 127, 128))), 64)(loss,
+            squares_of_all_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128)));            /* "loss" */
 
     /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
     unit(s, 6);   if (int error = commit(s, loss)) return error;
@@ -440,7 +440,7 @@ STEP_FUNCTION int train_step(Step *s)
             states->attn_out_weight_exp_avg_sq, w->attn_out_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
             weight_decay, bias_correction1, bias_correction2, eps, 256);                            /* "attn.out.weight" */
     float *const d_attn_attention_sum = buffer<float>(s, TRAIN_D_ATTN_ATTENTION_SUM);               /* (batch, 2, seq) */
-    unit(s, 11);  LAUNCH(s, row_mul_reduce_sum_cast, rows(2*batch*seq, 16), 32)(d_attn_attention_sum, d_attn_out_dot,
+    unit(s, 11);  LAUNCH(s, sum_of_rows, rows(2*batch*seq, 16), 32)(d_attn_attention_sum, d_attn_out_dot,
             attn_attention, 2*batch*seq, seq);                                                      /* "/attn/Attention" */
     float *const d_attn_attention = buffer<float>(s, TRAIN_D_ATTN_ATTENTION);                       /* (batch, 2, seq, 8) */
     float *const attention_gradient_q_scratch = buffer<float>(s, TRAIN_ATTENTION_GRADIENT_Q_SCRATCH);
@@ -463,11 +463,11 @@ STEP_FUNCTION int train_step(Step *s)
     float *const d_attn_qkv_dot_2 = buffer<float>(s, TRAIN_D_ATTN_QKV_DOT_2);                       /* (batch*seq, 16) */
     float *const dot_scratch = buffer<float>(s, TRAIN_DOT_SCRATCH);
     unit(s, 15);  dot(s, d_attn_qkv_dot_2, d_attn_split, w->attn_qkv_weight, 1, batch*seq, 16, 48, PLAIN, TRANSPOSED,
-            EPILOGUE(s, reduce_sum_parts, rows(min_int(64, floor_div(batch*seq + 15, 16)), 64*batch*seq), 64)(
+            EPILOGUE(s, sum_of_columns_parts, rows(min_int(64, floor_div(batch*seq + 15, 16)), 64*batch*seq), 64)(
                 d_attn_qkv_dot_2, dot_scratch, batch*seq, 16, min_int(64, floor_div(batch*seq + 15, 16)))); /* "/ln/LayerNormalization" */
     float *const d_ln_sum = buffer<float>(s, TRAIN_D_LN_SUM);                                       /* (16) */
-    LAUNCH(s, reduce_sum_of_parts_2, rows(1, 64*min_int(64, floor_div(batch*seq + 15, 16))), 64)(d_ln_sum, dot_scratch,
-            16, min_int(64, floor_div(batch*seq + 15, 16)));                                        /* "/ln/LayerNormalization" */
+    LAUNCH(s, sum_of_parts_2, rows(1, 64*min_int(64, floor_div(batch*seq + 15, 16))), 64)(d_ln_sum, dot_scratch, 16,
+            min_int(64, floor_div(batch*seq + 15, 16)));                                            /* "/ln/LayerNormalization" */
     save_gradient(s, WEIGHT_LN_BIAS, d_ln_sum, 64);
     unit(s, 16);  LAUNCH(s, update, elements(768), 256)(states->attn_qkv_weight_exp_avg,
             states->attn_qkv_weight_exp_avg_sq, w->attn_qkv_weight, states->attn_qkv_weight_exp_avg, d_attn_qkv_dot,
@@ -476,13 +476,13 @@ STEP_FUNCTION int train_step(Step *s)
     unit(s, 17);  LAUNCH(s, update, elements(16), 256)(states->ln_bias_exp_avg, states->ln_bias_exp_avg_sq, w->ln_bias,
             states->ln_bias_exp_avg, d_ln_sum, states->ln_bias_exp_avg_sq, w->ln_bias, beta1, one_minus_beta1, beta2,
             one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 16);        /* "ln.bias" */
-    float *const sub_mul_reduce_sum_parts_scratch = buffer<float>(s, TRAIN_SUB_MUL_REDUCE_SUM_PARTS_SCRATCH);
-    unit(s, 18);  LAUNCH(s, sub_mul_reduce_sum_parts, rows(min_int(64, floor_div(batch*seq + 15, 16)), 64*batch*seq), 64)(
-            d_attn_qkv_dot_2, x, ln_mean, ln_inverse_deviation, sub_mul_reduce_sum_parts_scratch, batch*seq, 16,
+    float *const sum_of_columns_parts_2_scratch = buffer<float>(s, TRAIN_SUM_OF_COLUMNS_PARTS_2_SCRATCH);
+    unit(s, 18);  LAUNCH(s, sum_of_columns_parts_2, rows(min_int(64, floor_div(batch*seq + 15, 16)), 64*batch*seq), 64)(
+            d_attn_qkv_dot_2, x, ln_mean, ln_inverse_deviation, sum_of_columns_parts_2_scratch, batch*seq, 16,
             min_int(64, floor_div(batch*seq + 15, 16)));                                            /* "/ln/LayerNormalization" */
     float *const d_ln = buffer<float>(s, TRAIN_D_LN);                                               /* (16) */
-    LAUNCH(s, reduce_sum_of_parts_2, rows(1, 64*min_int(64, floor_div(batch*seq + 15, 16))), 64)(d_ln,
-            sub_mul_reduce_sum_parts_scratch, 16, min_int(64, floor_div(batch*seq + 15, 16)));      /* "/ln/LayerNormalization" */
+    LAUNCH(s, sum_of_parts_2, rows(1, 64*min_int(64, floor_div(batch*seq + 15, 16))), 64)(d_ln,
+            sum_of_columns_parts_2_scratch, 16, min_int(64, floor_div(batch*seq + 15, 16)));        /* "/ln/LayerNormalization" */
     save_gradient(s, WEIGHT_LN_WEIGHT, d_ln, 64);
     unit(s, 19);  LAUNCH(s, update, elements(16), 256)(states->ln_weight_exp_avg, states->ln_weight_exp_avg_sq,
             w->ln_weight, states->ln_weight_exp_avg, d_ln, states->ln_weight_exp_avg_sq, w->ln_weight, beta1,

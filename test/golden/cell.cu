@@ -53,7 +53,7 @@ __global__ void body_over_time(float *__restrict__ h_last, float *__restrict__ h
 /* Row kernel of "loss"
  * h_all (time, n, 8) -> y () */
 template <class Index>
-__global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ h_all, Index n)
+__global__ void sum_of_all(float *__restrict__ y, const float *__restrict__ h_all, Index n)
 {
     FOR_ROWS (row, 1) {
         float sum = 0;
@@ -171,7 +171,7 @@ STEP_FUNCTION int train_step(Step *s)
 
     /* ---- loss ---- */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
-    unit(s, 2);   LAUNCH(s, reduce_sum, rows(1, 8*n*time), 256)(loss, rnn_h_all, 8*n*time);         /* "loss" */
+    unit(s, 2);   LAUNCH(s, sum_of_all, rows(1, 8*n*time), 256)(loss, rnn_h_all, 8*n*time);         /* "loss" */
 
     /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
     unit(s, 3);   if (int error = commit(s, loss)) return error;

@@ -24,8 +24,8 @@ __global__ void add_tanh(float *y, const float *projected, const float *__restri
  * projected (batch, 4), target (batch, 4) -> difference_out (batch, 4), y ()
  * 3 operations in one: 48*batch bytes less to move */
 template <class Index>
-__global__ void row_sub_mul_reduce_sum(float *difference_out, float *__restrict__ y, const float *projected, const float *target,
-                                       Index n)
+__global__ void squares_of_all(float *difference_out, float *__restrict__ y, const float *projected, const float *target,
+                               Index n)
 {
     FOR_ROWS (row, 1) {
         float squares = 0;
@@ -89,7 +89,7 @@ __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_wei
 /* Column kernel of "/up/Add"
  * gradient (batch, 32) -> y (32) */
 template <class Index>
-__global__ void reduce_sum(float *__restrict__ y, const float *__restrict__ gradient, Index rows, Index columns)
+__global__ void sum_of_columns(float *__restrict__ y, const float *__restrict__ gradient, Index rows, Index columns)
 {
     FOR_ROWS (block, strips(columns)) {
         const Index column = block * STRIP, width = strip_width(columns, column);
@@ -135,7 +135,7 @@ STEP_FUNCTION int train_step(Step *s)
     /* ---- loss ---- */
     float *const target = buffer<float>(s, TRAIN_TARGET);                                           /* (batch, 4) */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
-    unit(s, 2);   LAUNCH(s, row_sub_mul_reduce_sum, rows(1, 8*batch), 32)(down, loss, down, target, 4*batch); /* "loss", in place */
+    unit(s, 2);   LAUNCH(s, squares_of_all, rows(1, 8*batch), 32)(down, loss, down, target, 4*batch); /* "loss", in place */
 
     /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
     unit(s, 3);   if (int error = commit(s, loss)) return error;
@@ -156,7 +156,7 @@ STEP_FUNCTION int train_step(Step *s)
 
     /* -- up -- */
     float *const d_up_add = buffer<float>(s, TRAIN_D_UP_ADD);                                       /* (32) */
-    unit(s, 8);   LAUNCH(s, reduce_sum, rows(1, 64*batch), 64)(d_up_add, d_tanh, batch, 32);        /* "/up/Add" */
+    unit(s, 8);   LAUNCH(s, sum_of_columns, rows(1, 64*batch), 64)(d_up_add, d_tanh, batch, 32);    /* "/up/Add" */
     save_gradient(s, WEIGHT_UP_BIAS, d_up_add, 128);
     unit(s, 9);   LAUNCH(s, update, elements(32), 256)(states->up_bias_exp_avg, states->up_bias_exp_avg_sq, w->up_bias,
             states->up_bias_exp_avg, d_up_add, states->up_bias_exp_avg_sq, w->up_bias, beta1, one_minus_beta1, beta2,
