@@ -29,4 +29,4 @@ def lines(path):
 def losses(log): return [x["loss"] for x in log if "loss" in x]
 
 
-def events(log, beginning=""): return [x for x in log if x.get("event", "\n").startswith(beginning)]
+def events(log, beginning=""): return [x for x in log if "event" in x and x["event"].startswith(beginning)]
