@@ -171,6 +171,11 @@ static void tensor_struct(Buf *out, const Layout *l, const char *name, const cha
                name, list);
 }
 
+bool project_falls_back(const Project *p)
+{
+    return p->train && !p->options->no_fuse && !p->tables_alone;
+}
+
 const char *model_h(const Project *project, const Layout *l, Program *const *programs, int n)
 {
     Buf out = {.arena = l->arena};
@@ -188,6 +193,8 @@ const char *model_h(const Project *project, const Layout *l, Program *const *pro
     for (int i = 0; i < n; i++) {
         buf_printf(&out, "int %s_step(Step *s);\n", programs[i]->name);
         if (programs[i]->points.n) buf_printf(&out, "void %s_replay(Step *s, int unit);\n", programs[i]->name);
+        if (project_falls_back(project) && program_plans(programs[i]))
+            buf_printf(&out, "int64_t %s_apart(Step *s, int unit, char *memory);\n", programs[i]->name);
     }
     buf_put(&out, "#ifdef __cplusplus\n}\n#include \"runtime/device/device.h\"\n\n");
     if (l->weights.n) tensor_struct(&out, l, "Weights", "weights", "weights_of", l->weights.at, l->weights.n, weight_comment);
@@ -559,7 +566,7 @@ static void program_table(Tables *t, const Program *p)
         n, n, upper(l->arena, n), n, n, n, p->outputs.n, n, n, p->positions, n);
     for (int i = 0; i < t->guards->list.n; i++)
         if (t->guards->list.at[i].narrow == p) buf_printf(&t->out, "    .narrow = %s_holds,\n", t->guards->list.at[i].name);
-    if (strcmp(n, "unfused") != 0) buf_printf(&t->out, "    .run = %s_step,\n", n); /* the other is loaded when it is needed */
+    buf_printf(&t->out, "    .run = %s_step,\n", n);
     if (!strcmp(n, "train") && t->project->lean) buf_put(&t->out, "    .lean = &train_lean,\n");
     if (!strcmp(n, "train_lean")) buf_printf(&t->out, "    .n_again = %d,\n", t->project->lean_again);
     if (blocks) buf_printf(&t->out, "    .n_blocks = %d,\n    .blocks = %s_blocks,\n", blocks, n);
@@ -581,7 +588,7 @@ static void model_table(Tables *t)
 {
     const Project *p = t->project;
     Arena *arena = t->l->arena;
-    const char *names[] = {"train", "evaluate", "infer", "unfused"};
+    const char *names[] = {"train", "evaluate", "infer"};
     buf_printf(&t->out,
                "const Model model = {\n    .name = %s,\n    .source = %s,\n    .loss = %s,\n    .optimizer = %s,\n    .precision = "
                "%s,\n    .classifies = %s,\n",
@@ -595,9 +602,10 @@ static void model_table(Tables *t)
                "    .n_states = %d,\n    .states = states,\n    .n_hypers = %d,\n    .hypers = hypers,\n    .bind = bind,\n"
                "    .n_guards = sizeof guards / sizeof *guards - 1,\n    .guards = guards,\n",
                t->l->dims.n, batch_dim(t->l), t->l->states.n, t->l->hypers.n);
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < 3; k++)
         for (int i = 0; i < t->n; i++)
             if (strcmp(t->programs[i]->name, names[k]) == 0) buf_printf(&t->out, "    .%s = &%s,\n", names[k], names[k]);
+    if (project_falls_back(p)) buf_put(&t->out, "    .unfused = true,\n");
     buf_printf(&t->out, "    .settings = %s,\n};\n", c_string(arena, p->settings ? p->settings : ""));
 }
 

@@ -34,4 +34,5 @@ Guards guards_make(const Project *project, const Layout *layout, const Bindings 
 const char *model_h(const Project *project, const Layout *layout, Program *const *programs, int n);
 const char *controller_c(const Project *project, const Layout *layout, Program *const *programs, int n);
 const char *c_string(Arena *arena, const char *text); /* with its quotes */
+bool project_falls_back(const Project *project);      /* there is an unfused.cu: units of a training step, each operation by operation */
 #endif

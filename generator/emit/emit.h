@@ -4,8 +4,9 @@
  *   schedule  orders the groups                                                          passes/schedule.c
  *   kernels   text of a group's kernel, and its launch                                   emit/kernels.c, and a file a kind: loop.c, row.c,
  *                                                                                        reduce.c, dot.c, attention.c, cell.c, …
- *   step      the list of launches with buffers and their lives -> model.cu, unfused.cu  emit/program.c, launches.c, places.c, units.c,
+ *   step      the list of launches with buffers and their lives -> model.cu  emit/program.c, launches.c, places.c, units.c,
  *                                                                                        region.c; text: emit/source.c, step*.c
+ *   apart     each group of a training step once more, operation by operation          -> unfused.cu: emit/apart.c
  *   points    what may be given up and made again or copied to the host, and plans       passes/rematerialize.c, emit/plans.c
  *   controller tables: dims, inputs, guards, lives, bytes -> controller.c, model.h       emit/controller.c, emit/guards.c
  *   report    the same tables, and why groups ended where they did -> report.html        emit/report*.c

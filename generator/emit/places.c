@@ -35,6 +35,7 @@ static const char *value_c_name(Maker *m, const Value *v)
     Arena *arena = m->l->arena;
     const Op *op = v->def;
     if (!op) return layout_unique(m->l, m->names, c_name(arena, *v->name ? v->name : "value"));
+    if (m->nameless) return layout_unique(m->l, m->names, op_info(op->kind)->name);
     const char *what = what_it_is(arena, v), *from = *v->name ? v->name : op->source;
     const bool backward = strcmp(op->role, "gradient") == 0, again = backward && *v->name && strncmp(v->name, "d_", 2) != 0;
     const bool gradient = backward && !*v->name, contracts = op->kind == OP_dot || op->kind == OP_conv;

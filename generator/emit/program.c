@@ -186,11 +186,6 @@ static void find_gradients(Maker *m)
     }
 }
 
-bool program_trains(const Program *p)
-{
-    return program_plans(p) || strcmp(p->name, "unfused") == 0;
-}
-
 int program_all_units(const Program *p)
 {
     return p->units.n + p->recipes.n;
@@ -223,7 +218,7 @@ static void place_outputs(Maker *m)
 {
     Program *p = m->p;
     const Graph *g = p->graph;
-    bool trains = program_trains(p);
+    bool trains = program_plans(p);
     for (int i = 0; i < g->outputs.n && !trains; i++) {
         Value *v = g->outputs.at[i];
         const Place *place = v->origin == FROM_HYPER ? NULL : program_place(p, v);

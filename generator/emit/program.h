@@ -56,6 +56,7 @@ typedef struct Buffer {
     const char *source; /* node that makes it */
     Expr *bytes;
     int first, last; /* positions in the list of launches, both included */
+    int shares;      /* of a unit taken apart (apart.c): the earlier buffer in whose memory it lies; -1 */
 } Buffer;
 
 typedef struct Place {   /* where a value lies */
@@ -108,7 +109,7 @@ typedef struct Touch {
 } Touch;
 typedef VEC(Touch) Touches;
 typedef struct Unit {
-    const Group *group;        /* what it computes; of a RECIPE: NULL */
+    const Group *group;        /* what it computes */
     int first, last;           /* launches */
     int first_item, last_item; /* in Program.items */
     bool again;                /* may be run a second time: the same results in the same places, nothing else */
@@ -146,8 +147,7 @@ typedef struct Program {
 typedef struct Launches Launches;
 Launches *launches_of(Arena *arena, Kernels *k, Symbols *symbols, const Groups *groups);
 void launches_kernels(const Launches *launches, Map *names); /* adds the names of kernels and library functions */
-bool program_trains(const Program *p); /* it changes weights: "train", "train_lean", "unfused" */
-bool program_plans(const Program *p);  /* it makes values again as budgets want: "train", "train_lean" */
+bool program_plans(const Program *p); /* it changes weights, and makes values again as budgets want: "train", "train_lean" */
 Program *program_make(Layout *layout, const char *name, const Groups *groups, const Launches *launches);
 const Place *program_place(const Program *p, const Value *v);
 int program_all_units(const Program *p); /* units, then recipes */

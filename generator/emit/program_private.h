@@ -23,6 +23,7 @@ typedef struct Maker { /* a program while it is made */
     Program *p;
     const Launches *launches;
     Map *names;            /* of the step's locals */
+    bool nameless;         /* values bear the names of their operations alone: alike groups give the same text */
     Map *last_of;          /* "role source" -> the last operation that has them */
     Pointers *gradient_of; /* value -> GradientOf */
     Pointers *root;        /* value -> the value in whose memory it lies, where that is another */

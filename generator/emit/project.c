@@ -1,5 +1,6 @@
 /* From graphs to the folder: fuses, schedules, gives names, writes the files.  The graphs' expressions become canonical first, so
  * that dims stated equal bear one name everywhere. */
+#include "emit/apart.h"
 #include "emit/controller.h"
 #include "emit/embed.h"
 #include "emit/folder.h"
@@ -12,30 +13,7 @@
 #include "support/json.h"
 #include <string.h>
 
-enum { UNFUSED = 4, PROGRAMS_MAX };
-
-/* ---- canonical expressions ---- */
-static void canonical_value(const Graph *g, Value *v)
-{
-    for (int k = 0; k < v->rank; k++) v->shape[k] = expr_canonical(g->symbols, v->shape[k]);
-}
-
-static void canonical_graph(Graph *g)
-{
-    for (int i = 0; i < g->inputs.n; i++) canonical_value(g, g->inputs.at[i]);
-    for (int o = 0; o < g->ops.n; o++) {
-        Op *op = g->ops.at[o];
-        for (int i = 0; i < op->n_out; i++) canonical_value(g, op->out[i]);
-        for (int a = 0; a < op->n_attrs; a++) {
-            if (attr_kind(op->attrs[a].key) != ATTR_EXPRS) continue;
-            Expr **exprs = NEW_ARRAY(g->arena, Expr *, op->attrs[a].n + 1);
-            for (int k = 0; k < op->attrs[a].n; k++) exprs[k] = expr_canonical(g->symbols, op->attrs[a].exprs[k]);
-            op->attrs[a].exprs = exprs;
-        }
-        for (int b = 0; b < 2; b++)
-            if (op->body[b]) canonical_graph(op->body[b]);
-    }
-}
+enum { PROGRAMS_MAX = 4 };
 
 /* ---- weights ---- */
 static void json_shape(Json *json, const Tensor *t)
@@ -136,6 +114,15 @@ static const char *text_of_tables(const Project *project, const Layout *layout, 
     return controller_c(project, layout, programs, n);
 }
 
+static void write_unfused(Folder *folder, const Project *project, const Layout *layout, Program *const *programs, int n, const Kernels *kernels,
+                          const Apart *apart)
+{
+    Layout brief = *layout;
+    brief.arena = arena_new();
+    folder_text(folder, "unfused.cu", unfused_cu(project, &brief, kernels_text(kernels), apart_text(apart, &brief, programs, n)));
+    arena_free(brief.arena);
+}
+
 static void write_report(Folder *folder, const Project *project, const Layout *layout, Program *const *programs,
                          const Groups *const *groups, int n)
 {
@@ -158,7 +145,7 @@ static const char *multiplied(Arena *arena, const Kernels *kernels, bool only_sh
 }
 
 static void write_folder(const Project *project, const Layout *layout, Program *const *programs, const Groups *const *groups, int n,
-                         const Kernels *all, const Kernels *unfused)
+                         const Kernels *all, const Kernels *unfused, const Apart *apart)
 {
     const char *kernels = kernels_text(all);
     Arena *arena = layout->arena;
@@ -174,8 +161,8 @@ static void write_folder(const Project *project, const Layout *layout, Program *
     write_text(folder, "model.cu", model_cu, project, layout, programs, n, kernels);
     write_text(folder, "lean.h", lean_h, project, layout, programs, n, kernels);
     write_text(folder, "controller.c", text_of_tables, project, layout, programs, n, kernels);
-    if (unfused)
-        write_text(folder, "unfused.cu", unfused_cu, project, layout, programs, n, kernels_text(unfused));
+    if (apart)
+        write_unfused(folder, project, layout, programs, n, unfused, apart);
     else
         folder_without(folder, "unfused.cu");
     if (!project->tables_alone) {
@@ -185,44 +172,37 @@ static void write_folder(const Project *project, const Layout *layout, Program *
         if (project->options->no_report)
             folder_without(folder, "report.html");
         else
-            write_report(folder, project, layout, programs, groups, n - (unfused != NULL) - (project->lean != NULL));
+            write_report(folder, project, layout, programs, groups, n - (project->lean != NULL));
     }
     if (project->trainable_table && !project->options->inference) folder_text(folder, "trainable.txt", project->trainable_table);
     write_weights(folder, layout);
     folder_commit(folder);
 }
 
-/* Attention has kernels of its own: unfused it is products and a softmax. */
-static Graph *unfused_twin(Graph *train)
-{
-    Graph *g = graph_clone(train, train->name, NULL);
-    pass_decompose_attention(g);
-    graph_verify(g, "unfusing");
-    return g;
-}
-
 void emit_project(const Project *project, Arena *arena, Symbols *symbols)
 {
-    const bool twin = project->train && !project->options->no_fuse && !project->tables_alone;
-    Graph *graphs[PROGRAMS_MAX] = {project->train, project->evaluate, project->infer, project->lean, twin ? unfused_twin(project->train) : NULL};
-    const char *names[PROGRAMS_MAX] = {"train", "evaluate", "infer", "train_lean", "unfused"};
+    Graph *graphs[PROGRAMS_MAX] = {project->train, project->evaluate, project->infer, project->lean};
+    const char *names[PROGRAMS_MAX] = {"train", "evaluate", "infer", "train_lean"};
     Groups *groups[PROGRAMS_MAX];
     Launches *launches[PROGRAMS_MAX];
     Program *programs[PROGRAMS_MAX];
     Kernels *kernels = kernels_new(arena, symbols), *plain = kernels_new(arena, symbols);
+    Apart *apart = project_falls_back(project) ? apart_new(arena, plain) : NULL;
     Layout *layout = layout_new(arena, symbols);
     Map *kernel_names = map_new(arena);
     int n = 0;
     for (int i = 0; i < PROGRAMS_MAX; i++) {
         if (!graphs[i]) continue;
-        canonical_graph(graphs[i]);
-        groups[n] = pass_fuse(graphs[i], project->options->no_fuse || i == UNFUSED);
+        graph_canonical(graphs[i]);
+        groups[n] = pass_fuse(graphs[i], project->options->no_fuse);
         pass_schedule(groups[n]);
-        launches[n] = launches_of(arena, i == UNFUSED ? plain : kernels, symbols, groups[n]);
+        launches[n] = launches_of(arena, kernels, symbols, groups[n]);
+        if (apart && (graphs[i] == project->train || graphs[i] == project->lean)) apart_add(apart, symbols, groups[n], launches[n]);
         launches_kernels(launches[n], kernel_names);
         layout_add(layout, graphs[i]);
         names[n++] = names[i];
     }
+    if (apart) apart_kernels(apart, kernel_names);
     const char **taken = NEW_ARRAY(arena, const char *, map_count(kernel_names) + 1);
     for (int i = 0; i < map_count(kernel_names); i++) taken[i] = map_key(kernel_names, i);
     layout_name(layout, taken, map_count(kernel_names));
@@ -232,5 +212,5 @@ void emit_project(const Project *project, Arena *arena, Symbols *symbols)
             pass_rematerialize(arena, symbols, programs[i]);
             find_plans(layout, programs[i]);
         }
-    write_folder(project, layout, programs, (const Groups *const *)groups, n, kernels, twin ? plain : NULL);
+    write_folder(project, layout, programs, (const Groups *const *)groups, n, kernels, plain, apart);
 }

@@ -60,11 +60,11 @@ static void dims_lines(Buf *out, const Layout *l)
     if (blocks.length) head_line(out, "rows", arena_text(l->arena, "in blocks: %s", buf_text(&blocks)));
 }
 
-static void head(Buf *out, const Project *project, const Layout *l, Program *const *programs, int n, const char *file)
+static void head(Buf *out, const Project *project, const Layout *l, Program *const *programs, int n)
 {
     buf_put(out, "/* ");
     comment_put(out, file_name(project->options->model));
-    buf_printf(out, " -> %s\n", file);
+    buf_put(out, " -> model.cu\n");
     if (project->train)
         head_line(
             out, "loss",
@@ -118,30 +118,29 @@ static void put_includes(Buf *out, const char *steps, const char *kernels)
     buf_put(out, "#include \"runtime/controller/step.h\"\n\n");
 }
 
-/* A source of its own for some of the programs; guards are those of all. */
-static const char *source_text(const Project *project, const Layout *layout, Program *const *programs, int n, Program *const *all,
-                               int n_all, const char *kernels, const char *file)
+static const char *file_text(const Layout *layout, const char *head, const char *kernels, const char *steps)
 {
-    Buf out = {.arena = layout->arena}, steps = {.arena = layout->arena};
-    const Bindings bindings = bindings_make(layout);
-    const Guards guards = guards_make(project, layout, &bindings, all, n_all);
-    for (int i = 0; i < n; i++) {
-        if (is_lean(programs[i])) continue;
-        step_text(&steps, layout, programs[i], &guards);
-        buf_put(&steps, i + 1 < n && !is_lean(programs[i + 1]) ? "\n" : "");
-    }
-    head(&out, project, layout, programs, n, file);
-    put_includes(&out, buf_text(&steps), kernels);
+    Buf out = {.arena = layout->arena};
+    buf_put(&out, head);
+    put_includes(&out, steps, kernels);
     buf_put(&out, kernels);
-    buf_put(&out, buf_text(&steps));
-    if (anything_lean(programs, n)) buf_put(&out, "\n#include \"lean.h\" /* what runs where memory is short */\n");
+    buf_put(&out, steps);
     return buf_text(&out);
 }
 
 const char *model_cu(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)
 {
-    if (n > 1 && strcmp(programs[n - 1]->name, "unfused") == 0) n--;
-    return source_text(project, layout, programs, n, programs, n, kernels, "model.cu");
+    Buf above = {.arena = layout->arena}, steps = {.arena = layout->arena};
+    head(&above, project, layout, programs, n);
+    const Bindings bindings = bindings_make(layout);
+    const Guards guards = guards_make(project, layout, &bindings, programs, n);
+    for (int i = 0; i < n; i++) {
+        if (is_lean(programs[i])) continue;
+        step_text(&steps, layout, programs[i], &guards);
+        buf_put(&steps, i + 1 < n && !is_lean(programs[i + 1]) ? "\n" : "");
+    }
+    if (anything_lean(programs, n)) buf_put(&steps, "\n#include \"lean.h\" /* what runs where memory is short */\n");
+    return file_text(layout, buf_text(&above), kernels, buf_text(&steps));
 }
 
 const char *lean_h(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)
@@ -160,7 +159,14 @@ const char *lean_h(const Project *project, const Layout *layout, Program *const 
     return buf_text(&out);
 }
 
-const char *unfused_cu(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)
+const char *unfused_cu(const Project *project, const Layout *layout, const char *kernels, const char *functions)
 {
-    return source_text(project, layout, programs + n - 1, 1, programs, n, kernels, "unfused.cu");
+    Buf above = {.arena = layout->arena};
+    buf_put(&above, "/* ");
+    comment_put(&above, file_name(project->options->model));
+    buf_put(&above, " -> unfused.cu: what takes over for a kernel of model.cu that fails, a kernel for each operation.\n *");
+    buf_put(&above, " Compiled when it is first needed.\n * made by ");
+    comment_put(&above, project->settings ? project->settings : "disc-gen");
+    buf_put(&above, " */\n");
+    return file_text(layout, buf_text(&above), kernels, functions);
 }

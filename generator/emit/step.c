@@ -155,7 +155,7 @@ static const char *step_about(const Program *p)
 {
     if (strcmp(p->name, "train_lean") == 0)
         return "One step of training in less memory: products are done again in loops over blocks of rows";
-    if (program_trains(p)) return "One step of training";
+    if (program_plans(p)) return "One step of training";
     return strcmp(p->name, "evaluate") == 0 ? "Loss and outputs of a batch; changes nothing" : "Outputs of a batch";
 }
 

@@ -95,7 +95,7 @@ void add_recipe(Maker *m, const Group *group, int of)
     const Sliced *s = pointers_get(m->launches->sliced, group);
     if (!s || !m->p->units.at[of].again || !operands_stand(m, group, s->group)) return;
     if (s->launches.scratch && !expr_is(s->launches.scratch, 0)) return;
-    Unit unit = {.first = -1, .last = -1, .again = true, .of = of, .source = m->p->units.at[of].source};
+    Unit unit = {.group = s->group, .first = -1, .last = -1, .again = true, .of = of, .source = m->p->units.at[of].source};
     unit.flops = unit.moved = expr_int(symbols, 0);
     for (int i = 0; i < s->launches.n; i++) {
         Item *item = item_new(m, &unit.again_items, ITEM_LAUNCH, s->group->ops.at[s->group->ops.n - 1]);

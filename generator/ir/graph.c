@@ -224,6 +224,36 @@ Value **graph_inline(Graph *g, const Graph *body, Value *const *args)
     return out;
 }
 
+static Value *cut_input(Graph *cut, const Value *v)
+{
+    const bool stays = v->origin == FROM_WEIGHT || v->origin == FROM_STATE || v->origin == FROM_HYPER;
+    Value *input = graph_input(cut, stays ? v->name : "", v->dtype, v->rank, v->shape, stays ? v->origin : FROM_PARAMETER);
+    input->tensor = v->tensor;
+    return input;
+}
+
+Graph *graph_cut(Graph *g, const char *name, const Ops *ops, const Values *results, Value **map, Values *in)
+{
+    Graph *cut = graph_new(g->arena, g->symbols, name);
+    Values known = {0};
+    for (int o = 0; o <= ops->n; o++) {
+        const Op *op = o < ops->n ? ops->at[o] : NULL;
+        for (int i = 0; i < (op ? op->n_in : results->n); i++) {
+            Value *v = op ? op->in[i] : results->at[i];
+            if (map[v->id]) continue;
+            map[v->id] = cut_input(cut, v);
+            vec_push(g->arena, in, v);
+            vec_push(g->arena, &known, v);
+        }
+        if (!op) break;
+        clone_op(cut, op, map);
+        for (int i = 0; i < op->n_out; i++) vec_push(g->arena, &known, op->out[i]);
+    }
+    for (int i = 0; i < results->n; i++) vec_push(g->arena, &cut->outputs, map[results->at[i]->id]);
+    for (int i = 0; i < known.n; i++) map[known.at[i]->id] = NULL;
+    return cut;
+}
+
 Graph *graph_clone(Graph *g, const char *name, Value ***map_out)
 {
     Graph *copy = graph_new(g->arena, g->symbols, name);
@@ -242,4 +272,27 @@ Graph *graph_clone(Graph *g, const char *name, Value ***map_out)
     }
     if (map_out) *map_out = map;
     return copy;
+}
+
+/* ---- canonical expressions ---- */
+static void canonical_value(const Graph *g, Value *v)
+{
+    for (int k = 0; k < v->rank; k++) v->shape[k] = expr_canonical(g->symbols, v->shape[k]);
+}
+
+void graph_canonical(Graph *g)
+{
+    for (int i = 0; i < g->inputs.n; i++) canonical_value(g, g->inputs.at[i]);
+    for (int o = 0; o < g->ops.n; o++) {
+        Op *op = g->ops.at[o];
+        for (int i = 0; i < op->n_out; i++) canonical_value(g, op->out[i]);
+        for (int a = 0; a < op->n_attrs; a++) {
+            if (attr_kind(op->attrs[a].key) != ATTR_EXPRS) continue;
+            Expr **exprs = NEW_ARRAY(g->arena, Expr *, op->attrs[a].n + 1);
+            for (int k = 0; k < op->attrs[a].n; k++) exprs[k] = expr_canonical(g->symbols, op->attrs[a].exprs[k]);
+            op->attrs[a].exprs = exprs;
+        }
+        for (int b = 0; b < 2; b++)
+            if (op->body[b]) graph_canonical(op->body[b]);
+    }
 }

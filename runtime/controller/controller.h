@@ -124,16 +124,16 @@ typedef struct {
     void (*bind)(const Arrival *arrival, int64_t *dims); /* reads the dims off the shapes; a dim no input shows keeps its place's value */
     int n_guards; const Guard *guards;
     const Program *train, *evaluate, *infer;           /* NULL where not generated */
-    const Program *unfused;                            /* train with a kernel for each operation; its run is NULL until it is loaded (fallback.h) */
+    bool unfused;                                      /* there is an unfused.cu: units of training, each operation by operation (mend.h) */
     const char *settings;                              /* the generator's command line, for the log */
 } Model;
 extern const Model model;                              /* the only external name of controller.c */
 
 /* ---- one running program ---- */
-/* Whoever looks at a step while it runs.  between: called before each unit where `every` is set, else only before one that follows an
- * error; it may clear the error. */
+/* Whoever looks at a step while it runs.  begins: called before the first launch of a unit where `every` is set; ends: when a unit's results
+ * are wanted, where `every` or s->error is set.  Both may clear or set the error. */
 typedef struct Watch Watch;
-struct Watch { bool every; void (*between)(Watch *watch, Step *step, int unit); };
+struct Watch { bool every; void (*begins)(Watch *watch, Step *step), (*ends)(Watch *watch, Step *step); };
 struct Step {
     const int64_t *dims;                               /* late ones still at their upper bounds */
     int64_t *late;                                     /* a copy of dims in which the step writes late dims as it learns them */
@@ -155,11 +155,15 @@ struct Step {
     const char *kernel;                                /* launched last; the one that failed */
     const char *broken;                                /* with STEP_BROKEN: the guard's name */
     Watch *watch;                                      /* or NULL */
+    int unit;                                          /* that runs now */
+    bool begun, ended;                                 /* it has launched something; the watch has seen its results */
+    const uint8_t *refused;                            /* by unit and recipe: launches nothing, the watch makes its results; NULL: none */
 };
 /* Returned by run; no weight has changed. */
 enum { STEP_NOT_FINITE = 1000,                         /* the loss was no finite number */
        STEP_OVERFLOW,                                  /* the loss was, but not all gradients at this loss scale */
-       STEP_BROKEN };                                  /* a late dim, now known, breaks a guard */
+       STEP_BROKEN,                                    /* a late dim, now known, breaks a guard */
+       STEP_REFUSED };                                 /* until the watch has made the unit's results */
 #ifdef __cplusplus
 }
 #endif

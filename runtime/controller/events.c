@@ -38,13 +38,15 @@ void event_nan(FILE *to, int64_t step, int unit, const char *node, const char *k
     fputs("}\n", to);
 }
 
-void event_fallback(FILE *to, const Model *m, int64_t step, const char *guard, const char *kernel, const char *detail, const int64_t *dims,
-                    double milliseconds)
+void event_mended(FILE *to, const Model *m, int64_t step, const Mended *e, const int64_t *dims, double milliseconds)
 {
     fprintf(to, "{\"event\":\"fell_back\",\"step\":%lld", (long long)step);
-    member(to, "guard", guard);
-    member(to, "kernel", kernel);
-    member(to, "detail", detail);
+    member(to, "guard", e->guard);
+    member(to, "kernel", e->kernel);
+    member(to, "program", e->program);
+    fprintf(to, ",\"unit\":%d", e->unit);
+    member(to, "source", e->source);
+    member(to, "detail", e->detail);
     fputs(",\"dims\":", to);
     json_dims(to, m, dims);
     fputs(",\"action\":\"unfused\",\"milliseconds\":", to);

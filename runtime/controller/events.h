@@ -3,6 +3,7 @@
 #define EVENTS_H
 #include <stdio.h>
 #include "guards.h"
+#include "mend.h"
 #include "variants.h"
 
 /* How often each event happened, by what it was about: "set_aside" by the guard's name.  What has no row any more is counted last,
@@ -25,9 +26,8 @@ void event_guard(FILE *to, const Model *m, const char *event, int64_t step, cons
                  double milliseconds);
 /* The unit of a step whose result was the first to hold a NaN: its node, last kernel, and what held it. */
 void event_nan(FILE *to, int64_t step, int unit, const char *node, const char *kernel, const char *tensor);
-/* The unfused program made a step: guard "launch_status", with the kernel whose launch failed, or "same_as_unfused", with what differed. */
-void event_fallback(FILE *to, const Model *m, int64_t step, const char *guard, const char *kernel, const char *detail, const int64_t *dims,
-                    double milliseconds);
+/* A unit that is made operation by operation from now on: guard, and the kernel that broke it. */
+void event_mended(FILE *to, const Model *m, int64_t step, const Mended *event, const int64_t *dims, double milliseconds);
 /* A variant: "variant_compiling", "variant_swapped", "variant_dropped". */
 void event_variant(FILE *to, const Model *m, int64_t step, const VariantEvent *event);
 /* "budget_shrunk": the device refused an arena of so many bytes, and the step was planned again within less; "budget_raised". */

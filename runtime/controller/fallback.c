@@ -1,4 +1,4 @@
-/* Compiles and loads the unfused program.  Needs: make and a compiler, or the file from an earlier run.  Breaks: nothing. */
+/* Compiles and loads unfused.cu.  Needs: make and a compiler, or the file from an earlier run.  Breaks: nothing. */
 #define _POSIX_C_SOURCE 200809L
 #include "fallback.h"
 #include <dlfcn.h>
@@ -9,18 +9,16 @@
 enum { COMPILE_SECONDS = 900 };
 
 struct Fallback {
-    const Model *model;
     const char *folder, *device;
-    Program program;
     void *library;
     bool asked;
     char why[400];
 };
 
-Fallback *fallback_create(const Model *m, const char *folder, const char *device)
+Fallback *fallback_create(const char *folder, const char *device)
 {
     Fallback *f = calloc(1, sizeof *f);
-    if (f) *f = (Fallback){.model = m, .folder = folder, .device = device};
+    if (f) *f = (Fallback){.folder = folder, .device = device};
     return f;
 }
 
@@ -35,23 +33,22 @@ static void load(Fallback *f)
 {
     char path[4300];
     Compile compile = {.folder = f->folder, .device = f->device, .target = "variants/unfused.so", .limit = COMPILE_SECONDS};
-    if (!f->model->unfused) {
-        snprintf(f->why, sizeof f->why, "this program was generated without one");
-        return;
-    }
     compile_target(&compile, NULL, NULL, f->why, sizeof f->why);
     if (f->why[0]) return;
     snprintf(path, sizeof path, "%s/variants/unfused.so", f->folder);
     f->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    f->program = *f->model->unfused;
-    if (f->library) *(void **)&f->program.run = dlsym(f->library, "unfused_step");
-    if (!f->program.run) snprintf(f->why, sizeof f->why, "it cannot be loaded: %.300s", f->library ? "no step in it" : dlerror());
+    if (!f->library) snprintf(f->why, sizeof f->why, "it cannot be loaded: %.300s", dlerror());
 }
 
-const Program *fallback_program(Fallback *fallback, const char **why)
+UnitApart *fallback_unit(Fallback *fallback, const Program *program, char *why, size_t size)
 {
-    if (!fallback->asked) load(fallback);
-    fallback->asked = true;
-    *why = fallback->why;
-    return fallback->why[0] ? NULL : &fallback->program;
+    Fallback *f = fallback;
+    char name[64];
+    UnitApart *unit = NULL;
+    if (!f->asked) load(f);
+    f->asked = true;
+    snprintf(name, sizeof name, "%s_apart", program->name);
+    if (f->library) *(void **)&unit = dlsym(f->library, name);
+    snprintf(why, size, "%s", unit || f->why[0] ? f->why : "there is no such step in it");
+    return unit;
 }

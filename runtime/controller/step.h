@@ -13,15 +13,38 @@
 #define STEP_FUNCTION
 #endif
 
+/* Memory for what the operations of a unit that is taken apart hand each other (unfused.cu): one behind the other; of nothing it only
+ * counts. */
+struct Room {
+    char *memory;
+    int64_t taken;
+    template <class T> T *take(int64_t bytes)
+    {
+        const int64_t at = taken;
+        taken += (bytes + 255) / 256 * 256;
+        return memory ? (T *)(memory + at) : (T *)NULL;
+    }
+};
+
 template <class T> static inline T *buffer(const Step *s, int b)
 {
     return (T *)(s->arena + s->at[b]);
 }
 
+/* A unit's results are wanted: where a launch failed, who watches may have made them another way. */
+static inline void unit_ends(Step *s)
+{
+    if (s->watch && s->begun && !s->ended && (s->watch->every || s->error)) {
+        s->ended = true;
+        s->watch->ends(s->watch, s);
+    }
+}
 /* Where a unit of the step begins, and the one before has ended: its row is in the controller's table of units. */
 static inline void unit(Step *s, int number)
 {
-    if (s->watch && (s->watch->every || s->error)) s->watch->between(s->watch, s, number);
+    unit_ends(s);
+    s->unit = number;
+    s->begun = s->ended = false;
 }
 
 /* Whether the plan gives up a buffer at this point, to be made again or copied back. */
@@ -42,6 +65,7 @@ static inline bool offloaded(const Step *s, int point)
 static inline void copy_out(Step *s, int point, const void *from)
 {
     const Recompute *r = s->recompute;
+    unit_ends(s);
     if (!s->error) note_error(s, copies_out(s->copies, point, from, r->host_at[point], r->copied[point]));
 }
 static inline void copied_out(Step *s, int point)
@@ -72,15 +96,20 @@ template <class T> static inline void regenerate(Step *s, int point, T *&pointer
 {
     if (!evicted(s, point)) return;
     const Recompute *r = s->recompute;
+    const int now = s->unit;
     note_error(s, s->copies ? copies_back_done(s->copies) : 0);
     for (int i = r->first[point]; i < r->first[point + 1]; i++) {
         const Action a = r->actions[i];
-        if (a.unit >= 0)
+        if (a.unit >= 0) {
+            unit(s, a.unit);
             s->program->replay(s, a.unit);
-        else
+        } else {
+            unit_ends(s); /* before anything that it touches lies elsewhere */
             s->at[a.buffer] = a.at;
+        }
     }
     pointer = buffer<T>(s, b);
+    unit(s, now);
 }
 
 /* Copies, in order with the launches.  To and from the host they wait until the bytes are there. */
@@ -165,6 +194,8 @@ template <class T> static inline int gradients_finite(Step *s, const T *largest)
 /* Where the trainer wants the gradient of a weight, it is given to it as soon as it is complete. */
 static inline void save_gradient(Step *s, int w, const void *gradient, int64_t bytes)
 {
-    if (s->gradients && s->gradients[w]) copy_bytes(s, s->gradients[w], gradient, bytes, COPY_TO_HOST);
+    if (!s->gradients || !s->gradients[w]) return;
+    unit_ends(s);
+    copy_bytes(s, s->gradients[w], gradient, bytes, COPY_TO_HOST);
 }
 #endif

@@ -1,38 +1,19 @@
-/* Looks for NaN in what units have made.  Needs: program->units, touches.  Breaks: nothing. */
+/* Looks for NaN in what units have made.  Breaks: nothing. */
 #include "trace.h"
 #include <stdlib.h>
-#include <string.h>
 #include "../device/memory.h"
 #include "../trainer/tensors.h"
 
-static void between(Watch *watch, Step *step, int unit);
-
-Trace *trace_create(const Model *m, const Program *program, struct Device *device, bool looks)
+Trace *trace_create(struct Device *device)
 {
     Trace *trace = calloc(1, sizeof *trace);
-    if (!trace) return NULL;
-    *trace = (Trace){
-        .watch = {.every = true, .between = between}, .model = m, .program = program, .device = device, .looks = looks, .unit = -1};
-    trace->writes = calloc((size_t)program->n_units + 1, sizeof *trace->writes);
-    trace->bytes = calloc((size_t)program->n_buffers + 1, sizeof *trace->bytes);
-    if (!trace->writes || !trace->bytes) {
-        trace_destroy(trace);
-        return NULL;
-    }
-    const int *at = program->touches;
-    for (int u = 0; u < program->n_units; u++) {
-        while (*at++ != TOUCHES_END) continue;
-        trace->writes[u] = (int)(at - program->touches);
-        while (*at++ != TOUCHES_END) continue;
-    }
+    if (trace) *trace = (Trace){.device = device, .unit = -1};
     return trace;
 }
 
 void trace_destroy(Trace *trace)
 {
     if (!trace) return;
-    free(trace->writes);
-    free(trace->bytes);
     free(trace->copy);
     free(trace);
 }
@@ -56,88 +37,48 @@ static bool holds_nan(int dtype, const void *data, size_t bytes)
     return found;
 }
 
-static bool tensor_holds_nan(Trace *t, int dtype, const void *at, int64_t bytes)
+static bool tensor_holds_nan(Trace *t, const Tensor *tensor)
 {
-    if (dtype == RAW || !dtype_is_float(dtype) || bytes <= 0) return false;
-    if ((size_t)bytes > t->room) {
+    const size_t bytes = (size_t)tensor->bytes;
+    if (tensor->dtype == RAW || !dtype_is_float(tensor->dtype) || tensor->bytes <= 0) return false;
+    if (bytes > t->room) {
         free(t->copy);
-        t->copy = malloc((size_t)bytes);
-        t->room = t->copy ? (size_t)bytes : 0;
+        t->copy = malloc(bytes);
+        t->room = t->copy ? bytes : 0;
     }
-    if (!t->copy || device_download(t->device, t->copy, at, (size_t)bytes)) {
+    if (!t->copy || device_download(t->device, t->copy, tensor->at, bytes)) {
         t->failed = true;
         return false;
     }
-    return holds_nan(dtype, t->copy, (size_t)bytes);
-}
-
-static bool weight_holds_nan(Trace *t, const Step *step, int index)
-{
-    const Model *m = t->model;
-    const bool is_state = index >= m->n_weights;
-    const WeightInfo *info = &m->weights[is_state ? m->states[index - m->n_weights].weight : index];
-    const int64_t bytes = count_of(info->rank, info->dims) * (int64_t)dtype_bytes((int)info->dtype);
-    if (!tensor_holds_nan(t, (int)info->dtype, is_state ? step->states[index - m->n_weights] : step->weights[index], bytes))
-        return false;
-    t->tensor = is_state ? m->states[index - m->n_weights].name : info->name;
-    return true;
+    return holds_nan(tensor->dtype, t->copy, bytes);
 }
 
 /* What died within the unit has been overwritten, perhaps. */
-static bool buffer_holds_nan(Trace *t, const Step *step, int unit, int buffer)
+bool trace_unit(Trace *trace, const Touched *touched, const Step *step, Tensor *found)
 {
-    const Life *life = &t->program->lives[buffer];
-    if (life->last < t->program->units[unit].last) return false;
-    if (!tensor_holds_nan(t, life->dtype, step->arena + step->at[buffer], t->bytes[buffer])) return false;
-    t->tensor = life->name;
-    return true;
-}
-
-static void look(Trace *t, const Step *step, int unit)
-{
-    t->program->bytes(step->late, t->bytes);
-    for (const int *w = t->program->touches + t->writes[unit]; *w != TOUCHES_END && t->unit < 0; w++) {
-        if (!(*w < 0 ? weight_holds_nan(t, step, ~*w) : buffer_holds_nan(t, step, unit, *w))) continue;
-        t->unit = unit;
-        t->kernel = step->kernel;
+    const bool of_step = step->unit < touched->program->n_units;
+    const int last = of_step ? touched->program->units[step->unit].last : 0;
+    for (const int *w = touched_writes(touched, step->unit); *w != TOUCHES_END; w++) {
+        *found = touched_tensor(touched, step, *w);
+        if (found->last >= last && tensor_holds_nan(trace, found)) return true;
     }
+    return false;
 }
 
-/* What a test ordered: the first result of the unit is none. */
-static void garble(Trace *t, const Step *step, int unit)
+void trace_begin(Trace *trace)
 {
-    static const unsigned char garbage[16] = {0x4b, 0x4b, 0x4b, 0x4b, 0x4b, 0x4b, 0x4b, 0x4b,
-                                              0x4b, 0x4b, 0x4b, 0x4b, 0x4b, 0x4b, 0x4b, 0x4b};
-    const int first = t->program->touches[t->writes[unit]];
-    device_faults(t->device)->garbled = 0;
-    if (first == TOUCHES_END || first < 0) return;
-    t->program->bytes(step->late, t->bytes);
-    const int64_t bytes = t->bytes[first] < (int64_t)sizeof garbage ? t->bytes[first] : (int64_t)sizeof garbage;
-    if (device_upload(t->device, step->arena + step->at[first], garbage, (size_t)bytes)) t->failed = true;
-}
-
-static void between(Watch *watch, Step *step, int unit)
-{
-    Trace *t = (Trace *)watch;
-    if (t->running >= 0 && device_faults(t->device)->garbled) garble(t, step, t->running);
-    if (t->looks && t->running >= 0 && t->unit < 0 && !step->error) look(t, step, t->running);
-    t->running = unit;
-}
-
-void trace_begin(Trace *trace, Step *step)
-{
-    trace->running = trace->unit = -1;
+    trace->unit = -1;
     trace->failed = false;
     trace->tensor = trace->kernel = NULL;
-    step->watch = &trace->watch;
+    trace->source = "";
 }
 
-void trace_end(Trace *trace, Step *step)
+void trace_look(Trace *trace, const Touched *touched, const Step *step)
 {
-    between(&trace->watch, step, -1);
-}
-
-const char *trace_node(const Trace *trace)
-{
-    return trace->unit < 0 ? "" : trace->program->units[trace->unit].source;
+    Tensor found;
+    if (trace->unit >= 0 || !trace_unit(trace, touched, step, &found)) return;
+    trace->unit = step->unit;
+    trace->tensor = found.name;
+    trace->kernel = step->kernel;
+    trace->source = touched->program->units[step->unit].source;
 }

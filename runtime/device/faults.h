@@ -40,7 +40,7 @@ static inline int fault_is_due(int *countdown)
 static inline int fault_of_launch(DeviceFaults *faults, const char *kernel)
 {
     const int first = faults->fail_launch ? faults->fail_launch : faults->garble_launch, times = faults->times ? faults->times : 1;
-    if (!first) return DEVICE_OK;
+    if (!first || faults->held) return DEVICE_OK;
     const size_t length = strlen(faults->kernel);
     if (length && (strncmp(kernel, faults->kernel, length) || (kernel[length] && kernel[length] != '<'))) return DEVICE_OK;
     const int launch = ++faults->launches;

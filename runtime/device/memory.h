@@ -18,6 +18,7 @@ typedef struct {
     int times;                 /* so many launches from that one on; 0: one */
     char kernel[64];           /* counts launches of this kernel alone; empty: of any */
     int launches, garbled;     /* counted so far; the last one is to leave garbage, and whoever sees to it clears this */
+    int held;                  /* launches are left alone meanwhile */
     int64_t slow_copy_us;      /* each copy takes this long more */
 } DeviceFaults;                /* ordered by tests, through the environment: DISC_FAULT="allocation=3,room=100000,launch=10" */
 

@@ -106,18 +106,17 @@ int log_scale(Log *log, const Session *session, const char *event, int64_t step,
 int log_nan(Log *log, const Session *session, int64_t step, Fault *fault)
 {
     const Trace *t = session->trace;
-    tally_add(&log->tally, "nan", trace_node(t));
+    tally_add(&log->tally, "nan", t->source);
     if (!log->out) return 0;
-    event_nan(log->out, step, t->unit, trace_node(t), t->kernel, t->tensor);
+    event_nan(log->out, step, t->unit, t->source, t->kernel, t->tensor);
     return finish_line(log, fault);
 }
 
-int log_fallback(Log *log, const Session *session, int64_t step, const StepResult *result, Fault *fault)
+int log_mended(Log *log, const Session *session, int64_t step, const Mended *event, const StepResult *result, Fault *fault)
 {
-    const char *guard = result->wrong ? "same_as_unfused" : "launch_status";
-    tally_add(&log->tally, "fell_back", result->wrong ? guard : result->kernel);
+    tally_add(&log->tally, "fell_back", event->kernel);
     if (!log->out) return 0;
-    event_fallback(log->out, session->model, step, guard, result->kernel, result->differs, session->dims, result->seconds * 1e3);
+    event_mended(log->out, session->model, step, event, session->dims, result->seconds * 1e3);
     return finish_line(log, fault);
 }
 

@@ -20,10 +20,9 @@ int log_guard(Log *log, const Session *session, const char *event, int64_t step,
 int log_scale(Log *log, const Session *session, const char *event, int64_t step, const StepResult *result, Fault *fault);
 /* The first NaN of a step: session->trace. */
 int log_nan(Log *log, const Session *session, int64_t step, Fault *fault);
-/* The unfused program made the step. */
-int log_fallback(Log *log, const Session *session, int64_t step, const StepResult *result, Fault *fault);
 /* What happened to the budget as the step was planned: result->memory, where it says that anything did. */
 int log_budget(Log *log, const Session *session, int64_t step, const StepResult *result, Fault *fault);
+int log_mended(Log *log, const Session *session, int64_t step, const Mended *event, const StepResult *result, Fault *fault);
 /* Whatever happened to variants since it was last told. */
 int log_variants(Log *log, const Session *session, int64_t step, Fault *fault);
 int log_summary(Log *log, int64_t batches, int64_t trained, Fault *fault);

@@ -68,7 +68,7 @@ static const Row rows[] = {
     {"Training", "variants", "auto|off|eager",
      "compile the step anew for dims that take long, beside the run; swapped in where it gives the same bits faster; eager: for any dims", T,
      CHOICE, AT(variants), "auto|off|eager"},
-    {"Anomalies", "verify-every", "N", "compare every Nth step with the unfused program's, which takes over where they differ", T, COUNT,
+    {"Anomalies", "verify-every", "N", "compare each unit of every Nth step with its operations one by one, which take over where it differs", T, COUNT,
      AT(verify_every), NULL},
     {"Anomalies", "trace-nan", NULL, "name the first node whose kernel made a NaN (of a fused kernel: its last node); slower", T, FLAG, AT(trace_nan),
      NULL},

@@ -74,13 +74,13 @@ int session_open(Session **session, const Model *m, const SessionOptions *option
         s->variants = variants_create(m, &wanted);
         if (!s->variants) status = fault_memory(fault);
     }
-    if (!status && options->folder && m->unfused) {
-        s->fallback = fallback_create(m, options->folder, device_kind());
-        if (!s->fallback) status = fault_memory(fault);
-    }
-    if (!status && m->train && (options->trace_nan || device_faults(s->device)->garble_launch)) {
-        s->trace = trace_create(m, m->train, s->device, options->trace_nan);
+    if (!status && m->train && options->trace_nan) {
+        s->trace = trace_create(s->device);
         if (!s->trace) status = fault_memory(fault);
+    }
+    if (!status && m->train && options->training) {
+        s->mend = mend_create(m, s->device, options->folder, s->trace);
+        if (!s->mend) status = fault_memory(fault);
     }
     if (status) {
         session_close(s);
@@ -98,11 +98,10 @@ void session_close(Session *session)
     if (session->device) device_release(session->device, session->state);
     device_close(session->device);
     planner_destroy(session->planner);
+    mend_destroy(session->mend);
     trace_destroy(session->trace);
     variants_destroy(session->variants);
-    fallback_destroy(session->fallback);
     free(session->state_copies);
-    free(session->known);
     free(session->weights);
     free(session->states);
     free(session->hypers);
@@ -314,7 +313,7 @@ static void step_broke(Session *s, const Step *step, int error, StepResult *resu
 }
 
 /* Runs a step; 0 or its error. */
-int step_launch(Session *s, const Program *program, int64_t number, Step *step, double *seconds)
+int step_launch(Session *s, const Program *program, int64_t number, MendWatch watch, Step *step, double *seconds)
 {
     const double start = now();
     memcpy(s->late, s->dims, (size_t)s->model->n_dims * sizeof *s->dims);
@@ -333,12 +332,15 @@ int step_launch(Session *s, const Program *program, int64_t number, Step *step, 
     step->copies = s->plan->host_bytes ? s->copies : NULL;
     step->program = program;
     step->loss = NAN; /* until the commit point */
-    const bool traced = s->trace && program == s->model->train;
-    if (traced) trace_begin(s->trace, step);
-    int error = program->run(step), finished = device_finish(s->device);
-    if (traced) trace_end(s->trace, step);
+    const bool mends = s->mend && program->n_units;
+    if (mends) mend_begin(s->mend, step, s->arena_bytes, watch);
+    int ended = program->run(step);
+    const bool failed = ended == step->error;
+    if (mends) mend_end(s->mend, step);
+    if (failed) ended = step->error;
+    const int finished = device_finish(s->device);
     *seconds = now() - start;
-    return error ? error : step->error ? step->error : finished;
+    return ended ? ended : finished;
 }
 
 /* Which form of its kernels the program takes at these dims; told where it is another than before. */
@@ -356,15 +358,17 @@ static int run_program(Session *s, const Program *program, const Batch *batch, S
     Step step;
     int error = 0, status = heal_run(s, program, batch, &step, &error, result, fault);
     if (status) return status;
-    result->nan = s->trace && program == s->model->train && s->trace->unit >= 0;
+    result->nan = s->trace && s->trace->unit >= 0;
     if (error == STEP_NOT_FINITE || error == STEP_BROKEN) {
         step_broke(s, &step, error, result);
         return 0;
     }
     result->overflowed = error == STEP_OVERFLOW;
-    if (error == DEVICE_LAUNCH_FAILED && step.kernel)
+    if (error == DEVICE_LAUNCH_FAILED && step.kernel) {
+        const char *why = s->mend ? mend_why(s->mend) : "";
         return fault_set(fault, STATUS_FAULT, "running a step: kernel %s: %s%s%s", step.kernel, device_error_text(error),
-                         *result->not_healed ? "; the unfused program could not take over: " : "", result->not_healed);
+                         *why ? "; unfused.cu could not take over: " : "", why);
+    }
     if (error && !result->overflowed) return fault_set(fault, STATUS_FAULT, "running a step: %s", device_error_text(error));
     result->loss = step.loss;
     return 0;

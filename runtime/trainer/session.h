@@ -11,8 +11,8 @@
 #ifndef SESSION_H
 #define SESSION_H
 #include "../controller/controller.h"
-#include "../controller/fallback.h"
 #include "../controller/guards.h"
+#include "../controller/mend.h"
 #include "../controller/planner.h"
 #include "../controller/trace.h"
 #include "../controller/variants.h"
@@ -29,9 +29,9 @@ typedef struct {
     bool recompute_off;   /* never give up a buffer */
     Rates rates;          /* what the machine does in a second; copied 0: nothing is copied to the host and back */
     bool plan_again;      /* a broken range guard only asks for a plan at the new dims */
-    const char *folder;   /* of the program, where variants of its step and the unfused one are made; NULL: none are */
+    const char *folder;   /* of the program, where variants of its step and unfused.cu are compiled; NULL: none are */
     bool variants, variants_eager; /* see variants.h */
-    int64_t verify_every; /* steps whose result is compared with the unfused program's; 0: none */
+    int64_t verify_every; /* of so many steps one whose units are compared with their operations one by one; 0: none */
     bool trace_nan;       /* look for the first unit of a training step that makes a NaN */
 } SessionOptions;
 
@@ -73,13 +73,10 @@ typedef struct Session {
     void **gradients; /* host memory for each weight, or NULL: not wanted */
     Trace *trace;     /* NULL: not wanted */
     Variants *variants;         /* NULL: not wanted */
-    Fallback *fallback;         /* NULL: not wanted */
+    Mend *mend;                 /* NULL: this session does not train */
     char *state_copies;         /* two, where any was needed; NULL */
-    int proofs, failures;       /* of the fused step */
-    bool unfused;               /* the unfused program runs from now on */
+    int proofs;
     bool wide;                  /* the last step's kernels took 64-bit indices */
-    int64_t *known;             /* dims at which a step has run, n_known of them */
-    int n_known;
 } Session;
 
 typedef struct {
@@ -97,12 +94,8 @@ typedef struct {
     double seconds;     /* batch in memory to weights updated */
     int64_t peak_bytes; /* of this step's plan: state and arena */
     int recomputed;     /* launches that ran again */
-    const char *program; /* that was planned for: "train", its lean twin, "unfused" */
+    const char *program; /* that was planned for: "train" or its lean twin */
     int64_t blocks;     /* the most of any loop over blocks of rows */
-    bool fell_back, wrong; /* the unfused program made this step: a launch failed, or results differed */
-    char kernel[128];      /* whose launch failed */
-    char differs[256];     /* wrong: what differed, and by how much */
-    char not_healed[400];  /* why the unfused program could not take over */
     BudgetChange memory;
     bool nan;           /* traced: session->trace says which unit made the first */
     int64_t offloaded;  /* bytes copied to the host */

@@ -171,7 +171,7 @@ static int tell_nan(Training *t)
 {
     const Trace *trace = t->session->trace;
     progress_end(&t->progress);
-    fprintf(stderr, "notice: step %" PRId64 ": the first NaN was made by \"%s\", in %s (kernel %s)\n", t->place.step, trace_node(trace),
+    fprintf(stderr, "notice: step %" PRId64 ": the first NaN was made by \"%s\", in %s (kernel %s)\n", t->place.step, trace->source,
             trace->tensor, trace->kernel ? trace->kernel : "none");
     int status = log_nan(&t->log, t->session, t->place.step, t->fault);
     return status ? stop_with_checkpoint(t) : 0;
@@ -221,20 +221,22 @@ static int update_skipped(Training *t, const StepResult *result)
                      result->loss);
 }
 
-static int tell_fallback(Training *t, const StepResult *result)
+static int tell_mended(Training *t, const StepResult *result)
 {
-    progress_end(&t->progress);
-    if (result->wrong)
-        fprintf(stderr, "notice: step %" PRId64 ": %s; the unfused program made the step, and goes on\n", t->place.step, result->differs);
-    else
-        fprintf(stderr, "notice: step %" PRId64 ": kernel %s could not be launched; the unfused program made the step\n", t->place.step, result->kernel);
-    return log_fallback(&t->log, t->session, t->place.step, result, t->fault);
+    Mended event;
+    int status = 0;
+    while (!status && t->session->mend && mend_event(t->session->mend, &event)) {
+        progress_end(&t->progress);
+        fprintf(stderr, "notice: step %" PRId64 ": kernel %s %s%s; \"%s\" is computed unfused from now on\n", t->place.step, event.kernel,
+                *event.detail ? "is wrong: " : "could not be launched", event.detail, event.source);
+        status = log_mended(&t->log, t->session, t->place.step, &event, result, t->fault);
+    }
+    return status;
 }
 
 static int trained(Training *t, const StepResult *result)
 {
     int status = budget_changed(t, result);
-    if (!status && (result->fell_back || result->wrong)) status = tell_fallback(t, result);
     if (!status && result->planned_again)
         status = log_guard(&t->log, t->session, "planned_again", t->place.step, &result->range, result->seconds, t->fault);
     if (!status && result->widened)
@@ -279,6 +281,7 @@ static int step(Training *t)
     int status = data_batch(&t->data, t->place.step, &t->batch, t->fault);
     if (!status) status = session_run(t->session, t->model->train, &t->batch, &result, t->fault);
     if (status == STATUS_BUDGET) return no_room(t);
+    if (!status) status = tell_mended(t, &result);
     if (!status && result.nan) status = tell_nan(t);
     if (!status && (result.not_finite || result.nan)) status = check_weights(t, t->fault);
     if (status || (result.broke && (status = set_aside(t, &result)))) return status;

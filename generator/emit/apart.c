@@ -1,0 +1,320 @@
+/* Units taken apart, for unfused.cu.
+ *
+ *     static int64_t row_apart(Step *s, char *memory, float *y, const float *a, const float *b)
+ *     {
+ *         Room room = {memory};
+ *         float *const sub = room.take<float>(4 * batch * 64);                what operations hand each other
+ *         if (!memory) return room.taken;                                     asked how much that is
+ *         LAUNCH(s, sub_each, elements(batch * 64), 256)(sub, a, b, batch);   one operation after another
+ *         ...
+ *
+ * A group's operations become a graph of their own, which is fused no further, and that graph a small program.  Its values are named for
+ * their operations alone, so groups that are alike give the same text, which is written once. */
+#include "emit/apart.h"
+#include "emit/program_private.h"
+#include "emit/step_private.h"
+#include "support/diag.h"
+#include <string.h>
+
+typedef struct {
+    Graph *graph;
+    Groups *groups;
+    Launches *launches;
+    Values in;        /* of the group's graph, beside graph->inputs */
+    const char *name; /* of the group's first kernel */
+} Twin;
+struct Apart {
+    Arena *arena;
+    Kernels *kernels;
+    Pointers *of; /* Group -> Twin */
+    VEC(const Twin *) list;
+};
+
+Apart *apart_new(Arena *arena, Kernels *kernels)
+{
+    Apart *apart = NEW(arena, Apart);
+    *apart = (Apart){.arena = arena, .kernels = kernels, .of = pointers_new(arena)};
+    return apart;
+}
+
+/* The operations of attention, and those that put its result as their readers want it: the kernel writes it so. */
+static Ops operations(Arena *arena, const Group *group)
+{
+    Ops all = {0}, behind = {0};
+    for (int i = 0; i < group->ops.n; i++) vec_push(arena, &all, group->ops.at[i]);
+    const Op *attention = group->ops.at[group->ops.n - 1];
+    for (Op *op = group->out.at[0]->def; op->kind == OP_transpose || op->kind == OP_reshape; op = op->in[0]->def) vec_push(arena, &behind, op);
+    for (int i = behind.n - 1; i >= 0 && group->out.at[0] != attention->out[0]; i--) vec_push(arena, &all, behind.at[i]);
+    return all;
+}
+
+static void take_apart(Apart *apart, Symbols *symbols, Graph *g, const Group *group, const char *name, Value **map)
+{
+    const bool copies = group->kind == GROUP_ASSIGN, attends = group->kind == GROUP_ATTENTION;
+    const Ops none = {0}, ops = copies ? none : attends ? operations(apart->arena, group) : group->ops;
+    Twin *twin = NEW(apart->arena, Twin);
+    twin->name = name;
+    twin->graph = graph_cut(g, "apart", &ops, copies ? &group->in : &group->out, map, &twin->in);
+    if (attends) {
+        pass_decompose_attention(twin->graph);
+        graph_canonical(twin->graph);
+    }
+    graph_verify(twin->graph, "taking apart");
+    twin->groups = pass_fuse(twin->graph, true);
+    pass_schedule(twin->groups);
+    twin->launches = launches_of(apart->arena, apart->kernels, symbols, twin->groups);
+    pointers_set(apart->of, group, twin);
+    vec_push(apart->arena, &apart->list, twin);
+}
+
+void apart_add(Apart *apart, Symbols *symbols, const Groups *groups, const Launches *launches)
+{
+    Graph *g = groups->graph;
+    Value **map = NEW_ARRAY(apart->arena, Value *, g->next_value + 1);
+    for (int i = 0; i < groups->list.n; i++) {
+        const Group *group = groups->list.at[i];
+        if (group->kind == GROUP_VIEW || group->kind == GROUP_LATE || group->kind == GROUP_COMMIT || group->kind == GROUP_FINITE)
+            continue;
+        const GroupLaunches *l = pointers_get(launches->of, group);
+        take_apart(apart, symbols, g, group, l ? l->at[0].kernel : op_info(group->ops.at[group->ops.n - 1]->kind)->name, map);
+        const Sliced *s = pointers_get(launches->sliced, group);
+        if (s) take_apart(apart, symbols, g, s->group, s->launches.at[0].kernel, map);
+    }
+}
+
+void apart_kernels(const Apart *apart, Map *names)
+{
+    for (int i = 0; i < apart->list.n; i++) launches_kernels(apart->list.at[i]->launches, names);
+}
+
+/* ---- a group's program ---- */
+typedef struct {
+    const Value *value; /* of the program that the group is part of */
+    const char *name;
+} Parameter;
+typedef struct {
+    Program *program;
+    VEC(Parameter) results, operands;
+    bool loops;
+} Parts;
+
+static bool is_apart_from(const Place *place, const Program *of, const Values *operands)
+{
+    for (int i = 0; i < operands->n; i++) {
+        if (operands->at[i]->origin == FROM_HYPER) continue;
+        const Place *other = program_place(of, operands->at[i]);
+        if (other->buffer >= 0 ? other->buffer == place->buffer : !strcmp(other->pointer, place->pointer)) return false;
+    }
+    return true;
+}
+
+static const Value *root_value(const Value *v)
+{
+    while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
+    return v;
+}
+
+/* The parameter itself is where a result is made, but where it lies in the memory of an operand, which others may still read. */
+static bool made_there(Maker *m, const Value *result, const Place *place, const Program *of, const Twin *twin, const char *name)
+{
+    const Value *root = root_value(result);
+    if (!root->def || op_info(root->def->kind)->class == REGION || pointers_get(m->p->places, root)) return false;
+    if (!is_apart_from(place, of, &twin->in)) return false;
+    place_new(m, root, name, -1);
+    return true;
+}
+
+static Parts parts_of(Layout *layout, const Twin *twin, const Program *of, const Group *group)
+{
+    Arena *arena = layout->arena;
+    const Graph *g = twin->graph;
+    Program *p = NEW(arena, Program);
+    Parts parts = {.program = p};
+    *p = (Program){.name = "apart", .graph = twin->graph, .places = pointers_new(arena)};
+    p->moved = p->flops = expr_int(layout->symbols, 0);
+    Maker m = {.l = layout,
+               .p = p,
+               .launches = twin->launches,
+               .names = map_new(arena),
+               .nameless = true,
+               .last_of = map_new(arena),
+               .gradient_of = pointers_new(arena),
+               .root = pointers_new(arena),
+               .last_reader = pointers_new(arena),
+               .times = expr_int(layout->symbols, 1)};
+    for (int i = 0; i < twin->in.n; i++) {
+        if (twin->in.at[i]->origin == FROM_HYPER) continue;
+        const char *name = layout_unique(layout, m.names, "a");
+        place_new(&m, g->inputs.at[i], name, -1);
+        vec_push(arena, &parts.operands, ((Parameter){twin->in.at[i], name}));
+    }
+    Value **copied = NEW_ARRAY(arena, Value *, group->out.n + 1);
+    for (int o = 0; o < group->out.n; o++) {
+        const char *name = layout_unique(layout, m.names, "y");
+        vec_push(arena, &parts.results, ((Parameter){group->out.at[o], name}));
+        if (made_there(&m, g->outputs.at[o], program_place(of, group->out.at[o]), of, twin, name)) continue;
+        copied[o] = NEW(arena, Value);
+        *copied[o] = *group->out.at[o];
+        place_new(&m, copied[o], name, -1);
+    }
+    add_groups(&m, &p->items, twin->groups);
+    for (int o = 0; o < group->out.n; o++)
+        if (copied[o]) add_copy(&m, &p->items, copied[o], g->outputs.at[o], NULL);
+    for (int i = 0; i < p->items.n; i++) parts.loops |= p->items.at[i]->kind != ITEM_LAUNCH;
+    return parts;
+}
+
+/* ---- text ---- */
+static const char *type_of(const Buffer *buffer)
+{
+    return buffer->in_step ? buffer->in_step : buffer->type;
+}
+
+/* Buffers of equal size share memory where one is dead before the other is made. */
+static void rooms_text(Buf *out, Layout *layout, const Program *p)
+{
+    for (int b = 0; b < p->buffers.n; b++) {
+        const Buffer *buffer = &p->buffers.at[b], *free = NULL;
+        for (int e = 0; e < b && !free; e++) {
+            const Buffer *earlier = &p->buffers.at[e];
+            bool taken = earlier->bytes != buffer->bytes || earlier->last >= buffer->first;
+            for (int k = e + 1; k < b && !taken; k++) taken = p->buffers.at[k].shares == e && p->buffers.at[k].last >= buffer->first;
+            if (!taken && earlier->shares < 0) free = earlier;
+        }
+        p->buffers.at[b].shares = free ? (int)(free - p->buffers.at) : -1;
+        const char *type = type_of(buffer);
+        Buf line = {.arena = layout->arena};
+        buf_printf(&line, "    %s *const %s = ", type, buffer->c);
+        if (!free)
+            buf_printf(&line, "room.take<%s>(%s);", type, expr_c(layout, buffer->bytes, "d->"));
+        else if (!strcmp(type_of(free), type))
+            buf_printf(&line, "%s;", free->c);
+        else
+            buf_printf(&line, "(%s *)%s;", type, free->c);
+        if (*buffer->shape)
+            buf_printf(&line, "%*s/* %s */", line.length < COMMENT_COLUMN ? (int)(COMMENT_COLUMN - line.length) : 1, "", commented(layout, buffer->shape));
+        buf_printf(out, "%s\n", buf_text(&line));
+    }
+}
+
+static const char *body_text(Layout *layout, const Parts *parts)
+{
+    const Program *p = parts->program;
+    Buf rooms = {.arena = layout->arena}, out = {.arena = layout->arena};
+    Writer w = {.l = layout, .p = p, .memory = memory_of(layout, p), .body = {.arena = layout->arena}, .replays = true, .unit = -1};
+    rooms_text(&rooms, layout, p);
+    for (int i = 0; i < p->items.n; i++) {
+        p->items.at[i]->nodes.n = 0; /* of one of the groups that are alike */
+        item_text(&w, p->items.at[i], 1);
+    }
+    Map *used = words(layout->arena, buf_text(&w.body)), *named = words(layout->arena, buf_text(&rooms));
+    if (map_has(named, "d")) map_set(used, "d", used);
+    declare_dims(&out, &w, used);
+    declare_memory(&out, &w, used, AT_HEAD);
+    if (p->buffers.n) buf_put(&out, "    Room room = {memory};\n");
+    buf_printf(&out, "%s    if (!memory) return %s;\n%s    return 0;\n}\n", buf_text(&rooms), p->buffers.n ? "room.taken" : "0", buf_text(&w.body));
+    return buf_text(&out);
+}
+
+static const char *signature(Layout *layout, const Parts *parts)
+{
+    Buf out = {.arena = layout->arena};
+    buf_put(&out, "(Step *s, char *memory");
+    for (int i = 0; i < parts->results.n; i++) {
+        const Parameter *y = &parts->results.at[i];
+        buf_printf(&out, ", %s *%s", dtype_c(y->value->dtype), y->name);
+    }
+    for (int i = 0; i < parts->operands.n; i++) {
+        const Parameter *a = &parts->operands.at[i];
+        buf_printf(&out, ", %s%s *%s", parts->loops ? "" : "const ", dtype_c(a->value->dtype), a->name);
+    }
+    buf_put(&out, ")\n{\n");
+    return buf_text(&out);
+}
+
+static const char *pointer(Layout *layout, const Program *p, const Value *v)
+{
+    const Place *place = program_place(p, v);
+    if (place->buffer < 0) return place->pointer;
+    const Buffer *buffer = &p->buffers.at[place->buffer];
+    return arena_text(layout->arena, "buffer<%s>(s, %s_%s)", buffer->type, upper(layout->arena, p->name), upper(layout->arena, buffer->c));
+}
+
+typedef struct {
+    const char *name, *source, *text;
+    int alike;
+} Function;
+typedef struct {
+    Layout *l;
+    Map *of; /* text -> Function */
+    Map *names;
+    VEC(Function *) list;
+} Functions;
+
+static Function *function_of(Functions *all, const char *text, const char *kernel, const char *source)
+{
+    Arena *arena = all->l->arena;
+    Function *f = map_get(all->of, text);
+    if (!f) {
+        f = NEW(arena, Function);
+        *f = (Function){layout_unique(all->l, all->names, arena_text(arena, "%s_apart", kernel)), source, arena_text(arena, "%s", text), 0};
+        map_set(all->of, f->text, f);
+        vec_push(arena, &all->list, f);
+    }
+    f->alike++;
+    return f;
+}
+
+/* All but the call, and the function where it is a new one, is given back. */
+static void call_text(Buf *out, Functions *all, const Twin *twin, const Program *p, const Unit *unit)
+{
+    Layout brief = *all->l, *l = &brief;
+    l->arena = arena_new();
+    const Parts parts = parts_of(l, twin, p, unit->group);
+    const char *text = arena_text(l->arena, "%s%s", signature(l, &parts), body_text(l, &parts));
+    buf_printf(out, "%s(s, memory", function_of(all, text, twin->name, unit->source)->name);
+    for (int i = 0; i < parts.results.n; i++) buf_printf(out, ", %s", pointer(l, p, parts.results.at[i].value));
+    for (int i = 0; i < parts.operands.n; i++) buf_printf(out, ", %s", pointer(l, p, parts.operands.at[i].value));
+    buf_put(out, ")");
+    arena_free(l->arena);
+}
+
+static void units_text(Buf *out, Functions *all, const Apart *apart, const Program *p)
+{
+    Layout *l = all->l;
+    Buf cases = {.arena = l->arena};
+    for (int u = 0; u < program_all_units(p); u++) {
+        const Unit *unit = program_unit(p, u);
+        const Twin *twin = pointers_get(apart->of, unit->group);
+        if (!twin) continue;
+        buf_printf(&cases, "    case %d: return ", u);
+        call_text(&cases, all, twin, p, unit);
+        buf_put(&cases, ";\n");
+    }
+    Map *used = words(l->arena, buf_text(&cases));
+    buf_printf(out,
+               "\n/* A unit of %s's step, operation by operation: its results in the same places.  memory NULL: only how many bytes it wants;\n"
+               " * -1: this unit is not taken apart. */\n"
+               "STEP_FUNCTION int64_t %s_apart(Step *s, int unit, char *memory)\n{\n",
+               p->name, p->name);
+    if (map_has(used, "w")) buf_put(out, "    const Weights *const w = weights_of(s);\n");
+    if (map_has(used, "states")) buf_put(out, "    const States *const states = states_of(s);\n");
+    buf_printf(out, "    switch (unit) {\n%s    }\n    return -1;\n}\n", buf_text(&cases));
+}
+
+const char *apart_text(const Apart *apart, const Layout *of, Program *const *programs, int n)
+{
+    Layout own = *of, *layout = &own;
+    Functions all = {.l = layout, .of = map_new(layout->arena), .names = map_new(layout->arena)};
+    Buf units = {.arena = layout->arena}, out = {.arena = layout->arena};
+    for (int i = 0; i < n; i++)
+        if (program_plans(programs[i])) units_text(&units, &all, apart, programs[i]);
+    for (int i = 0; i < all.list.n; i++) {
+        const Function *f = all.list.at[i];
+        buf_printf(&out, "\n/* \"%s\"", commented(layout, f->source));
+        if (f->alike > 1) buf_printf(&out, " and %d more", f->alike - 1);
+        buf_printf(&out, " */\nSTEP_FUNCTION static int64_t %s%s", f->name, f->text);
+    }
+    buf_put(&out, buf_text(&units));
+    return buf_text(&out);
+}

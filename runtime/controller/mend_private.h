@@ -1,0 +1,43 @@
+/* Shared by mend.c and mend_check.c. */
+#ifndef MEND_PRIVATE_H
+#define MEND_PRIVATE_H
+#include "mend.h"
+
+enum { PARTS_MOST = 2, MENDED_MOST = 64 };
+typedef struct {
+    const Program *program; /* training, or its lean twin */
+    Touched touched;
+    uint8_t *refused; /* by unit and recipe: made operation by operation */
+    bool refuses;
+    UnitApart *apart; /* NULL until it is needed */
+} Part;
+struct Mend {
+    Watch watch; /* first: the step knows only this */
+    const Model *model;
+    struct Device *device;
+    Fallback *fallback; /* NULL: nothing is mended */
+    Trace *trace, *nan; /* trace: NULL: not wanted */
+    Part part[PARTS_MOST];
+    int n_parts;
+    MendWatch wants;
+    int64_t arena_bytes;
+    char *memory; /* of the device, beside the arena */
+    int64_t memory_bytes, most_bytes;
+    char *aside; /* of the host: a part of the arena meanwhile */
+    int64_t aside_bytes;
+    char *before, *made; /* of the host: what a unit writes, before it ran and as it made it */
+    int64_t room;        /* of each */
+    int saved;           /* unit whose writes stand in `before`; -1 */
+    Mended event[MENDED_MOST];
+    int n_events, n_told;
+    char why[400];
+};
+
+/* Makes the results of s->unit operation by operation; false: it could not, and mend->why says why. */
+bool mend_make(Mend *m, Part *part, Step *s);
+/* From now on the unit is made so. */
+void mend_note(Mend *m, Part *part, Step *s, const char *guard, const char *kernel, const char *detail);
+/* ---- mend_check.c ---- */
+void check_begins(Mend *m, Part *part, Step *s);
+void check_ends(Mend *m, Part *part, Step *s);
+#endif
