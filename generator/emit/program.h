@@ -124,6 +124,7 @@ typedef struct Point {
     int buffer;
     int gone, back; /* units */
     int maker;      /* unit */
+    int settled;    /* unit from which on the buffer stays where it is until it goes: the maker, or where an earlier point brought it back */
     const char *recipe;
     bool offload; /* large and long away: the step can copy it to the host and back instead */
 } Point;

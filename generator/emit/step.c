@@ -8,12 +8,12 @@ const char *buffer_enum(const Writer *w, int buffer)
     return arena_text(w->l->arena, "%s_%s", upper(w->l->arena, w->p->name), upper(w->l->arena, w->p->buffers.at[buffer].c));
 }
 
-/* Points by the unit before which their buffer comes back, behind which it goes, or that makes it: first[unit], then next[point],
+/* Points by the unit before which their buffer comes back, behind which it goes, or behind which it lies still until it goes: first[unit], then next[point],
  * -1 at the end. */
 typedef struct {
     int *first, *next;
 } PointsOf;
-typedef enum { POINT_BACK, POINT_GONE, POINT_MADE } PointEnd;
+typedef enum { POINT_BACK, POINT_GONE, POINT_SETTLED } PointEnd;
 
 static PointsOf points_by_unit(const Writer *w, PointEnd end)
 {
@@ -22,7 +22,7 @@ static PointsOf points_by_unit(const Writer *w, PointEnd end)
     for (int u = 0; u < p->units.n; u++) of.first[u] = -1;
     for (int k = p->points.n - 1; k >= 0; k--) {
         const Point *point = &p->points.at[k];
-        const int unit = end == POINT_BACK ? point->back : end == POINT_GONE ? point->gone : point->maker;
+        const int unit = end == POINT_BACK ? point->back : end == POINT_GONE ? point->gone : point->settled;
         of.next[k] = of.first[unit];
         of.first[unit] = k;
     }
@@ -56,10 +56,11 @@ static void evict_text(Writer *w, const PointsOf *gone, int unit)
     }
 }
 
-/* What goes to the host is copied while launches after its maker run, and back while the one before its reader does. */
-static void offload_text(Writer *w, const PointsOf *made, int unit)
+/* What goes to the host is copied while launches run that follow its maker, or the point that brought it back before; and back while the
+ * one before its reader does. */
+static void offload_text(Writer *w, const PointsOf *settled, int unit)
 {
-    for (int k = made->first[unit]; k >= 0; k = made->next[k]) {
+    for (int k = settled->first[unit]; k >= 0; k = settled->next[k]) {
         const Point *point = &w->p->points.at[k];
         if (point->offload)
             point_text(w, arena_text(w->l->arena, "offload(s, %d, %s);", k, w->p->buffers.at[point->buffer].c), NULL);
@@ -84,7 +85,8 @@ static void fetch_text(Writer *w, const PointsOf *back, int unit)
 static void units_text(Writer *w)
 {
     const Program *p = w->p;
-    const PointsOf back = points_by_unit(w, POINT_BACK), gone = points_by_unit(w, POINT_GONE), made = points_by_unit(w, POINT_MADE);
+    const PointsOf back = points_by_unit(w, POINT_BACK), gone = points_by_unit(w, POINT_GONE),
+                   settled = points_by_unit(w, POINT_SETTLED);
     const bool trains = program_plans(p);
     for (int i = 0, u = 0; i < p->items.n; i++) {
         if (p->items.at[i]->kind != ITEM_SAVE) section_text(w, p->items.at[i]);
@@ -93,7 +95,7 @@ static void units_text(Writer *w)
         if (first) fetch_text(w, &back, u), regenerate_text(w, &back, u);
         w->unit = first && trains ? u : -1;
         item_text(w, p->items.at[i], 1);
-        if (u < p->units.n && p->units.at[u].last_item == i) offload_text(w, &made, u), evict_text(w, &gone, u++);
+        if (u < p->units.n && p->units.at[u].last_item == i) offload_text(w, &settled, u), evict_text(w, &gone, u++);
         declare_before(w, start);
     }
 }

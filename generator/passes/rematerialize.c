@@ -22,7 +22,7 @@ typedef struct {
     Program *p;
     int64_t *bytes;          /* by buffer, at likely dims */
     int64_t largest;
-    int *last_touch, *maker; /* by buffer, while units are walked */
+    int *last_touch, *maker, *settled; /* by buffer, while units are walked; settled: see Point */
     int **maker_of_read;     /* by unit, beside its reads: who made what it reads; -1 */
     int **maker_of_written;  /* by unit, beside its writes: who made what it overwrites; -1 */
     uint8_t *wanted;         /* by unit: some chain may need it again */
@@ -72,7 +72,8 @@ static void add_point(Remat *r, int buffer, int gone, int back)
     int maker = r->maker[buffer];
     const char *recipe = how(r, maker, buffer);
     const bool offload = back - gone >= OFFLOAD_GAP && r->bytes[buffer] >= r->largest / OFFLOAD_SHARE;
-    vec_push(r->arena, &r->p->points, ((Point){buffer, gone, back, maker, recipe, offload}));
+    vec_push(r->arena, &r->p->points, ((Point){buffer, gone, back, maker, r->settled[buffer], recipe, offload}));
+    r->settled[buffer] = back;
 }
 
 static void walk_unit(Remat *r, int u, int64_t least)
@@ -97,7 +98,7 @@ static void walk_unit(Remat *r, int u, int64_t least)
         bool in_place = r->maker[b] >= 0;
         if (in_place && r->p->units.at[r->maker[b]].again && u - r->last_touch[b] > SHORTEST_GAP && r->bytes[b] >= least)
             add_point(r, b, r->last_touch[b], u);
-        r->maker[b] = r->last_touch[b] = u;
+        r->maker[b] = r->settled[b] = r->last_touch[b] = u;
     }
 }
 
@@ -138,6 +139,7 @@ void pass_rematerialize(Arena *arena, Symbols *symbols, Program *p)
     r.bytes = NEW_ARRAY(arena, int64_t, p->buffers.n + 1);
     r.last_touch = NEW_ARRAY(arena, int, p->buffers.n + 1);
     r.maker = NEW_ARRAY(arena, int, p->buffers.n + 1);
+    r.settled = NEW_ARRAY(arena, int, p->buffers.n + 1);
     r.maker_of_read = NEW_ARRAY(arena, int *, p->units.n + 1);
     r.maker_of_written = NEW_ARRAY(arena, int *, p->units.n + 1);
     r.wanted = NEW_ARRAY(arena, uint8_t, p->units.n + 1);

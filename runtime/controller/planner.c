@@ -393,41 +393,68 @@ static int find_doubled(const Search *s, int doublings, const Plan **plan)
     return s->find(kept, s->room, plan);
 }
 
-/* The first plan that fits, with more and more blocks; else the smallest of them. */
-static int find_by_blocks(const Search *s, const Plan **plan)
+typedef struct {
+    const Search *search; /* NULL: none yet */
+    int doublings;
+    bool fits;
+    int64_t flops, bytes;
+} Choice;
+
+/* Of two plans that fit the one that does less again; else the smaller one. */
+static bool better(const Choice *a, const Choice *b)
 {
-    int result = find_doubled(s, 0, plan), doublings = 0, least = 0;
-    int64_t bytes = result ? 0 : (*plan)->arena_bytes;
-    while (!result && (*plan)->arena_bytes > s->room && more_blocks(s->planner, s->program)) {
-        result = find_doubled(s, ++doublings, plan);
-        if (!result && (*plan)->arena_bytes < bytes) bytes = (*plan)->arena_bytes, least = doublings;
-    }
-    if (result || (*plan)->arena_bytes <= bytes) return result;
-    return find_doubled(s, least, plan); /* plans may have been forgotten meanwhile */
+    if (!b->search || a->fits != b->fits) return !b->search || a->fits;
+    return a->fits ? a->flops < b->flops : a->bytes < b->bytes;
 }
 
-/* A lean program is for many rows: with one block it would save little, and differ in the last bits. */
-static const Program *lean_of(const Search *s)
+/* Tries more and more blocks, until no more runs again than always does.  A lean program is for many: with one it would save little, and
+ * differ in the last bits. */
+static int consider(const Search *s, Choice *best)
 {
-    const Planner *planner = s->planner;
-    if (!s->program->lean || planner->lean == LEAN_OFF || (planner->lean == LEAN_AUTO && planner->row_blocks)) return NULL;
-    first_blocks(s->planner, s->program->lean, s->dims);
-    return planner_row_blocks(s->program->lean, s->planner->dims) > 1 ? s->program->lean : NULL;
+    first_blocks(s->planner, s->program, s->dims);
+    const bool too_few = s->of && planner_row_blocks(s->program, s->planner->dims) == 1;
+    if (too_few && !more_blocks(s->planner, s->program)) return PLANNER_OK;
+    for (int doublings = too_few;; doublings++) {
+        const Plan *plan;
+        const int result = find_doubled(s, doublings, &plan);
+        if (result) return result;
+        const Choice choice = {s, doublings, plan->arena_bytes <= s->room, plan->recomputed_flops, plan->arena_bytes};
+        if (better(&choice, best)) *best = choice;
+        if (choice.fits && plan->recomputed == (s->of ? s->program->n_again : 0)) return PLANNER_OK;
+        if (!more_blocks(s->planner, s->program)) return PLANNER_OK;
+    }
+}
+
+static int64_t flops_of(const Program *program, const int64_t *dims)
+{
+    int64_t moved, least, flops = 0;
+    if (program->traffic) program->traffic(dims, &moved, &least, &flops);
+    return flops;
+}
+
+/* Whether the lean twin may do less again than the best so far: some products it does again whatever the room. */
+static bool may_be_better(const Search *lean, const Choice *best)
+{
+    return !best->search || !best->fits || flops_of(lean->program, lean->dims) - flops_of(lean->of, lean->dims) < best->flops;
+}
+
+/* Of the program and its lean twin.  Who says how many blocks wants the same bits within any budget: no twin then, but where it was asked
+ * for. */
+static int find_best(const Search *s, const Plan **plan)
+{
+    Choice best = {0};
+    const LeanChoice how = s->planner->lean;
+    const bool lean_too = s->program->lean && (how == LEAN_ON || (how == LEAN_AUTO && !s->planner->row_blocks));
+    const Search lean = {s->planner, s->program->lean, s->program, s->dims, s->room, s->find};
+    int result = how == LEAN_ON && lean_too ? consider(&lean, &best) : PLANNER_OK;
+    if (!result && !best.search) result = consider(s, &best);
+    if (!result && best.search == s && lean_too && how == LEAN_AUTO && may_be_better(&lean, &best)) result = consider(&lean, &best);
+    return result ? result : find_doubled(best.search, best.doublings, plan); /* plans may have been forgotten meanwhile */
 }
 
 int planner_find_within(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan)
 {
-    const Search search = {planner, program, NULL, dims, room, find_fitting}, *chosen = &search;
-    const Search lean = {planner, lean_of(&search), program, dims, room, find_fitting};
-    if (lean.program && planner->lean == LEAN_ON) return find_by_blocks(&lean, plan);
-    int result = find_doubled(&search, 0, plan);
-    if (result || ((*plan)->arena_bytes <= room && !(*plan)->recomputed)) return result;
-    const int64_t bytes = (*plan)->arena_bytes, flops = (*plan)->recomputed_flops;
-    if (!lean.program) return find_by_blocks(&search, plan);
-    result = find_doubled(&lean, 0, plan);
-    if (result) return result;
-    if ((*plan)->arena_bytes > room ? bytes > room : bytes > room || (*plan)->recomputed_flops < flops) chosen = &lean;
-    return find_by_blocks(chosen, plan);
+    return find_best(&(Search){planner, program, NULL, dims, room, find_fitting}, plan);
 }
 
 int planner_find(Planner *planner, const Program *program, const int64_t *dims, const Plan **plan)
@@ -437,22 +464,16 @@ int planner_find(Planner *planner, const Program *program, const int64_t *dims, 
 
 int planner_find_blocks(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan)
 {
-    return find_by_blocks(&(Search){planner, program, NULL, dims, room, find_whole}, plan);
+    const Search search = {planner, program, NULL, dims, room, find_whole};
+    Choice best = {0};
+    const int result = consider(&search, &best);
+    return result ? result : find_doubled(&search, best.doublings, plan);
 }
 
 int planner_least(Planner *planner, const Program *program, const int64_t *dims, int64_t *arena_bytes)
 {
-    const Search search = {planner, program, NULL, dims, 0, find_least};
-    const Search lean = {planner, lean_of(&search), program, dims, 0, find_least};
     const Plan *plan;
-    int result = PLANNER_OK;
-    *arena_bytes = INT64_MAX;
-    if (!lean.program || planner->lean != LEAN_ON) {
-        result = find_by_blocks(&search, &plan);
-        if (!result) *arena_bytes = plan->arena_bytes;
-    }
-    if (result || !lean.program) return result;
-    result = find_by_blocks(&lean, &plan);
-    if (!result && plan->arena_bytes < *arena_bytes) *arena_bytes = plan->arena_bytes;
+    const int result = find_best(&(Search){planner, program, NULL, dims, -1, find_least}, &plan);
+    if (!result) *arena_bytes = plan->arena_bytes;
     return result;
 }

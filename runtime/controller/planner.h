@@ -41,7 +41,8 @@ Planner *planner_create(int n_dims);
 /* What the machine does in a second (NOMINAL_RATES otherwise); plans made before are forgotten. */
 void planner_rates(Planner *planner, const Rates *rates);
 void planner_destroy(Planner *planner);
-/* From now on loops over blocks of rows have n blocks, or one for each row where there are fewer; 0: as the dims say, or more. */
+/* From now on loops over blocks of rows have n blocks, or one for each row where there are fewer, and results are the same bits whatever
+ * the room; 0: as the dims say, or more, or a lean twin's. */
 void planner_set_row_blocks(Planner *planner, int64_t n);
 /* Whether the lean twin of a program, which does products again in loops over blocks of rows, may run: where a budget wants it, but not
  * where the number of blocks is said, so that equal blocks are equal bits; always (where the program has one, and more than one block);
@@ -52,10 +53,10 @@ void planner_set_lean(Planner *planner, LeanChoice choice);
 bool planner_chooses(const Model *m, int dim);
 /* The most blocks that a loop of the program has at these dims; 1 where it has no such loop. */
 int64_t planner_row_blocks(const Program *program, const int64_t *dims);
-/* The plan of fewest operations for these dims whose arena is at most `room` bytes, of the program or its lean twin, with blocks of rows
- * as dims say, or, where none is, the fewest with which one is, doubling them; where none is at all, the one with the least arena.
- * Plan.dims are the dims with the blocks chosen.  Plans are made once for each dims; the pointer stays valid until the next call.
- * PLANNER_TOO_LARGE: a size passes 2^50 bytes. */
+/* The plan of fewest operations for these dims whose arena is at most `room` bytes, of the program or its lean twin, with blocks of rows as
+ * dims say or smaller, halved again and again; of equal ones the one with the fewest blocks.  Where none fits, the one with the least
+ * arena.  So more room never takes more operations.  Plan.dims are the dims with the blocks chosen.  Plans are made once for each dims;
+ * the pointer stays valid until the next call.  PLANNER_TOO_LARGE: a size passes 2^50 bytes. */
 int planner_find_within(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan);
 int planner_find(Planner *planner, const Program *program, const int64_t *dims,
                  const Plan **plan); /* whatever it takes: no point acts */

@@ -109,12 +109,13 @@ static bool open_segment(Simulation *s, int v, int execution)
     return true;
 }
 
-/* A result gets memory: that of what it overwrites, that in which it still lies, or new memory.  One buffer holds one version. */
+/* A result gets memory: that of what it overwrites (a recipe may do without it: then it need not be there), that in which it still lies,
+ * or new memory.  One buffer holds one version. */
 static bool make(Simulation *s, int v, int execution, bool again)
 {
     const Flow *f = s->flow;
     int over = f->over[v], holds = s->current[f->buffer[v]];
-    if (over >= 0) {
+    if (over >= 0 && s->resident[over]) {
         if (s->resident[v]) return false;
         s->segment_of[v] = s->segment_of[over];
         s->resident[over] = 0;
@@ -178,14 +179,22 @@ static void copy(Simulation *s, int v, double hidden)
     s->copying += seconds;
 }
 
-/* The copy begins when the version is made, and is over before its memory serves others. */
-static void send_away(Simulation *s, int v, int k)
+/* The unit behind which a copy may begin: the maker, or the end of an earlier gap, where the version may have come back elsewhere. */
+static int copy_begins(const Simulation *s, int v)
 {
     const Flow *f = s->flow;
+    for (int gap = s->gap_of[v] - 1; gap >= f->gap_at[v]; gap--)
+        if (f->gap_point[gap] >= 0) return flow_gap_end(f, gap);
+    return f->maker[v];
+}
+
+/* The copy begins as soon as the version lies still, and is over before its memory serves others. */
+static void send_away(Simulation *s, int v, int k)
+{
     s->resident[v] = 0;
     s->away[v] = ON_HOST;
     s->offloaded += s->sizes->bytes[v];
-    copy(s, v, beside(s, f->maker[v] + 1, k + 1));
+    copy(s, v, beside(s, copy_begins(s, v) + 1, k + 1));
 }
 
 /* What unit k + 1 reads and the host has gets memory now; what unit k reads has come. */

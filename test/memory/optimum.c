@@ -66,7 +66,7 @@ static int unit(bool again, const int *reads, int n, int64_t bytes, int64_t move
     made.touches[made.n_touches++] = u;
     made.touches[made.n_touches++] = TOUCHES_END;
     made.last_use[u] = u;
-    made.lives[u] = (Life){u, u, "", ""};
+    made.lives[u] = (Life){u, u, "", "", F32};
     return u;
 }
 

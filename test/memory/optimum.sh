@@ -16,13 +16,9 @@ for i in 1 2 3 4 5 6 7 8; do
 done
 
 python3 test/memory/optimum_models.py "$scratch" || fail "the models"
-blas=/usr/lib/$(cc -print-multiarch)/openblas-openmp
 for name in tanh residual softmax; do
     build "optimum_$name" "$scratch/$name.onnx" --loss 'mse(out)' --optimizer sgd
-    cc -std=gnu11 -O2 -I"$built/runtime/controller" -I"$built/runtime" -c test/memory/optimum.c -o "$scratch/$name.o" &&
-        g++ -fopenmp -o "$scratch/$name" "$scratch/$name.o" $(find "$built/objects-host" -name '*.o' ! -name main.o) -L"$blas" \
-            -Wl,-rpath,"$blas" -lopenblas -lzip -lcjson -lpthread -ldl -lm $([ "$(uname -m)" != x86_64 ] || echo -lmvec) ||
-        { fail "$name: does not link"; continue; }
+    link_with_built test/memory/optimum.c "$scratch/$name" || { fail "$name: does not link"; continue; }
     for batch in 512 20000; do "$scratch/$name" batch=$batch | named "$name, batch $batch" || fail "$name"; done
 done
 "$python" test/memory/optimum.py "$scratch/steps.jsonl" || fail "plans cost more than the optimum allows"

@@ -31,8 +31,8 @@ def near(a, b, what, loss=1e-6, tensor=2e-5):
         if off > tensor * most: failures.append("%s: %s is off by %g of %g" % (what, k, off, most))
 
 
-def plan(program, *options):
-    said = subprocess.run([program + "/trainer", "--plan", "--json", "--dim", "batch=5", "--dim", "seq=601"] + list(options), check=True, capture_output=True, text=True).stdout
+def plan(program, *options, batch=5, seq=601):
+    said = subprocess.run([program + "/trainer", "--plan", "--json", "--dim", "batch=%d" % batch, "--dim", "seq=%d" % seq] + list(options), check=True, capture_output=True, text=True).stdout
     return json.loads(said)
 
 
@@ -63,6 +63,16 @@ one = run(with_blocks, "one", "tall", "--row-blocks", "1")
 if between["tensors"] != one["tensors"]: failures.append("a budget changes bits")
 
 # products done again in blocks, for the least memory
+many = {"batch": 16, "seq": 1200}
+free, whole = plan(with_blocks, **many), plan(with_blocks, "--row-blocks", "1", **many)
+limit = str(free["minimum_bytes"])
+twice = plan(with_blocks, "--memory-limit", limit, **many)
+if twice["program"] != "train_lean" or not twice["recompute_share"] > 0 or free["recompute_share"] != 0: failures.append("no products done again: %r" % twice)
+if free["minimum_bytes"] > whole["minimum_bytes"] - 0.85 * many["batch"] * many["seq"] * words * 4: failures.append("products done again save too little: %r" % [free, whole])
+near(run(with_blocks, "again", "taller", "--memory-limit", limit), run(with_blocks, "taller", "taller"), "products done again")
+run(with_blocks, "none", "taller", "--memory-limit", str(int(limit) - 1), status=3)
+
+# and in seven
 seven, twice = plan(with_blocks, "--row-blocks", "7"), plan(with_blocks, "--row-blocks", "7", "--lean", "on")
 limit = str(twice["minimum_bytes"])
 if (seven["program"], twice["program"]) != ("train", "train_lean") or not twice["recompute_share"] > 0 or seven["recompute_share"] != 0: failures.append("no products done again: %r" % [seven, twice])

@@ -36,3 +36,5 @@ batches = {**batch(0, 3, 7, rows(3, 7)), **batch(1, 2, 25, some), **batch(2, 1, 
 t.safetensors(sys.argv[1] + "/batches.safetensors", batches)
 tall = batch(0, 5, 601, rows(5, 601))
 t.safetensors(sys.argv[1] + "/tall.safetensors", tall)
+taller = batch(0, 16, 1200, rows(16, 1200))
+t.safetensors(sys.argv[1] + "/taller.safetensors", taller)

@@ -217,15 +217,17 @@ static void blocks_of_rows_follow_budgets(void **state)
     assert_ptr_equal(plan->program, &rows_program);
     assert_int_equal(plan->dims[1], each);
     assert_int_equal(planner_row_blocks(&rows_program, plan->dims), (rows + each - 1) / each);
-    /* one byte less: what is done again counts */
+    /* one byte less: twice the blocks, nothing done again */
     assert_int_equal(planner_find_within(planner, &rows_program, dims, row_arena(rows, each, false) - 1, &plan), PLANNER_OK);
+    assert_ptr_equal(plan->program, &rows_program);
+    assert_int_equal(plan->recomputed, 0);
+    assert_int_equal(planner_row_blocks(&rows_program, plan->dims), 2 * ((rows + each - 1) / each));
+    /* less than the smallest blocks take: what is done again counts */
+    assert_int_equal(planner_find_within(planner, &rows_program, dims, row_arena(rows, 64, false) - 1, &plan), PLANNER_OK);
     assert_ptr_equal(plan->program, &lean_rows);
     assert_int_equal(plan->recomputed_flops, 2 * rows);
     assert_int_equal(plan->recomputed, 2);
-    /* less than that: twice the blocks */
-    assert_int_equal(planner_find_within(planner, &rows_program, dims, row_arena(rows, each, true) - 1, &plan), PLANNER_OK);
-    assert_ptr_equal(plan->program, &lean_rows);
-    assert_int_equal(planner_row_blocks(&lean_rows, plan->dims), 2 * ((rows + each - 1) / each));
+    assert_int_equal(planner_row_blocks(&lean_rows, plan->dims), (rows + each - 1) / each);
     /* the least is what suffices, and with less the smallest plan comes back */
     assert_int_equal(planner_least(planner, &rows_program, dims, &least), PLANNER_OK);
     assert_int_equal(planner_find_within(planner, &rows_program, dims, least, &plan), PLANNER_OK);
@@ -233,6 +235,11 @@ static void blocks_of_rows_follow_budgets(void **state)
     assert_int_equal(planner_find_within(planner, &rows_program, dims, least - 1, &plan), PLANNER_OK);
     assert_int_equal(plan->arena_bytes, least);
     assert_true(plan->dims[1] <= BLOCK_FEWEST_ROWS);
+    /* more room never takes more operations */
+    for (int64_t i = 0, most = row_arena(rows, each, false), before = INT64_MAX; i <= 40; before = plan->recomputed_flops, i++) {
+        assert_int_equal(planner_find_within(planner, &rows_program, dims, least + (most - least) * i / 40, &plan), PLANNER_OK);
+        assert_true(plan->arena_bytes <= least + (most - least) * i / 40 && plan->recomputed_flops <= before);
+    }
     planner_destroy(planner);
 }
 
