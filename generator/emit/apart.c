@@ -37,25 +37,12 @@ Apart *apart_new(Arena *arena, Kernels *kernels)
     return apart;
 }
 
-/* The operations of attention, and those that put its result as their readers want it: the kernel writes it so. */
-static Ops operations(Arena *arena, const Group *group)
-{
-    Ops all = {0}, behind = {0};
-    for (int i = 0; i < group->ops.n; i++) vec_push(arena, &all, group->ops.at[i]);
-    const Op *attention = group->ops.at[group->ops.n - 1];
-    for (Op *op = group->out.at[0]->def; op->kind == OP_transpose || op->kind == OP_reshape; op = op->in[0]->def) vec_push(arena, &behind, op);
-    for (int i = behind.n - 1; i >= 0 && group->out.at[0] != attention->out[0]; i--) vec_push(arena, &all, behind.at[i]);
-    return all;
-}
-
 static void take_apart(Apart *apart, Symbols *symbols, Graph *g, const Group *group, const char *name, Value **map)
 {
-    const bool copies = group->kind == GROUP_ASSIGN, attends = group->kind == GROUP_ATTENTION;
-    const Ops none = {0}, ops = copies ? none : attends ? operations(apart->arena, group) : group->ops;
     Twin *twin = NEW(apart->arena, Twin);
     twin->name = name;
-    twin->graph = graph_cut(g, "apart", &ops, copies ? &group->in : &group->out, map, &twin->in);
-    if (attends) {
+    twin->graph = graph_cut(g, "apart", group->kind == GROUP_ASSIGN ? &group->in : &group->out, &group->in, map, &twin->in);
+    if (group->kind == GROUP_ATTENTION) {
         pass_decompose_attention(twin->graph);
         graph_canonical(twin->graph);
     }

@@ -232,26 +232,46 @@ static Value *cut_input(Graph *cut, const Value *v)
     return input;
 }
 
-Graph *graph_cut(Graph *g, const char *name, const Ops *ops, const Values *results, Value **map, Values *in)
+typedef struct {
+    Graph *cut;
+    const Values *given;
+    Value **map;
+    Values *in, known;
+} Cut;
+
+static void cut_op(Cut *c, const Op *op);
+
+/* What is given, and what no operation makes, becomes an input; what else is missing is made there too. */
+static void cut_operand(Cut *c, Value *v)
 {
-    Graph *cut = graph_new(g->arena, g->symbols, name);
-    Values known = {0};
-    for (int o = 0; o <= ops->n; o++) {
-        const Op *op = o < ops->n ? ops->at[o] : NULL;
-        for (int i = 0; i < (op ? op->n_in : results->n); i++) {
-            Value *v = op ? op->in[i] : results->at[i];
-            if (map[v->id]) continue;
-            map[v->id] = cut_input(cut, v);
-            vec_push(g->arena, in, v);
-            vec_push(g->arena, &known, v);
-        }
-        if (!op) break;
-        clone_op(cut, op, map);
-        for (int i = 0; i < op->n_out; i++) vec_push(g->arena, &known, op->out[i]);
+    bool given = !v->def;
+    if (c->map[v->id]) return;
+    for (int i = 0; i < c->given->n && !given; i++) given = c->given->at[i] == v;
+    if (!given) {
+        cut_op(c, v->def);
+        return;
     }
-    for (int i = 0; i < results->n; i++) vec_push(g->arena, &cut->outputs, map[results->at[i]->id]);
-    for (int i = 0; i < known.n; i++) map[known.at[i]->id] = NULL;
-    return cut;
+    c->map[v->id] = cut_input(c->cut, v);
+    vec_push(c->cut->arena, c->in, v);
+    vec_push(c->cut->arena, &c->known, v);
+}
+
+static void cut_op(Cut *c, const Op *op)
+{
+    for (int i = 0; i < op->n_in; i++) cut_operand(c, op->in[i]);
+    clone_op(c->cut, op, c->map);
+    for (int i = 0; i < op->n_out; i++) vec_push(c->cut->arena, &c->known, op->out[i]);
+}
+
+Graph *graph_cut(Graph *g, const char *name, const Values *results, const Values *given, Value **map, Values *in)
+{
+    Cut c = {.cut = graph_new(g->arena, g->symbols, name), .given = given, .map = map, .in = in};
+    for (int i = 0; i < results->n; i++) {
+        cut_operand(&c, results->at[i]);
+        vec_push(g->arena, &c.cut->outputs, map[results->at[i]->id]);
+    }
+    for (int i = 0; i < c.known.n; i++) map[c.known.at[i]->id] = NULL;
+    return c.cut;
 }
 
 Graph *graph_clone(Graph *g, const char *name, Value ***map_out)

@@ -177,9 +177,9 @@ void graph_settle(Graph *g);
 /* Appends the operations of a body to g, with args in the place of its inputs; returns what its outputs became. */
 Value **graph_inline(Graph *g, const Graph *body, Value *const *args);
 Graph *graph_clone(Graph *g, const char *name, Value ***map); /* map[old id] = new value; Tensors shared; bodies cloned; map may be NULL */
-/* A graph of its own for some operations of g, which stand in order: what they read and do not make becomes its inputs, which *in names in
- * the same order; weights, states and hypers stay such.  map: by value id, all NULL, and so again behind it. */
-Graph *graph_cut(Graph *g, const char *name, const Ops *ops, const Values *results, Value **map, Values *in);
+/* A graph of its own that makes some values of g from given ones: the operations between.  What is given and needed becomes its inputs, which
+ * *in names in the same order; weights, states and hypers stay such.  map: by value id, all NULL, and so again behind it. */
+Graph *graph_cut(Graph *g, const char *name, const Values *results, const Values *given, Value **map, Values *in);
 void graph_canonical(Graph *g);                         /* shapes and attributes: dims stated equal bear one name everywhere */
 
 void graph_print(Buf *out, const Graph *g);             /* text form */
