@@ -100,11 +100,12 @@ static Code load(Kernel *k, Value *v, const Index *index)
     affine_seen(k, &offset);
     if (k->pass == PASS_COLLECT) vec_push(k->arena, &k->loads, ((__typeof__(*k->loads.at)){v, offset}));
     int level = 0;
-    const char *at = affine_text(k, &offset), *name = read_again(k, v, &level);
+    const char *name = read_again(k, v, &level);
+    const bool again = name != NULL;
     if (!name) name = param_value(k, v, false);
     if (affine_level(k, &offset) > level) level = affine_level(k, &offset);
-    const char *form = is_half(v->dtype) ? "float(%s[%s])" : v->dtype == DTYPE_bool ? "is_true(%s[%s])" : "%s[%s]";
-    return (Code){text_of(k, form, name, at), BINDS_ATOM, level};
+    const char *form = is_half(v->dtype) ? "float(%s)" : v->dtype == DTYPE_bool ? "is_true(%s)" : "%s", *one = lanes_load(k, v, name, again, &offset);
+    return (Code){text_of(k, form, one ? one : text_of(k, "%s[%s]", name, affine_text(k, &offset))), BINDS_ATOM, level};
 }
 
 /* ---- sources ---- */
@@ -144,7 +145,7 @@ static Code number_of(Kernel *k, Dtype d, const Affine *a)
 {
     affine_seen(k, a);
     const char *text = d == DTYPE_i64 ? affine_text(k, a) : text_of(k, "(%s)%s", compute_type(d), affine_atom(k, a));
-    return (Code){text, is_name(text) ? BINDS_ATOM : d == DTYPE_i64 ? BINDS_LOW : BINDS_UNARY, affine_level(k, a)};
+    return (Code){text, is_name(text) ? BINDS_ATOM : d == DTYPE_i64 ? BINDS_SUM : BINDS_UNARY, affine_level(k, a)};
 }
 
 static Code dims(Kernel *k, Value *v, const Index *index)

@@ -79,6 +79,8 @@ int64_t pass_schedule(Groups *groups);
 /* ---- kernels ---- */
 typedef struct Kernels Kernels;    /* kernels emitted so far; equal ones once */
 Kernels *kernels_new(Arena *arena, Symbols *symbols);
+void kernels_blocks(Kernels *k, const Graph *g); /* before its groups are emitted: the dims that are rows of blocks, whose tensors begin anywhere */
+void kernels_one_by_one(Kernels *k); /* its kernels never take elements in fours: they rely on no shape */
 typedef struct {
     enum {
         ARG_VALUE,   /* pointer to the value's first element: buffer, weight, state, batch tensor; not const for results */
@@ -94,8 +96,9 @@ typedef struct {
     const char *type; /* of ARG_SCRATCH: C type of the elements, "float" */
 } Arg;
 /* One line of the step:
+ *     (LAUNCH_FOURS(s, kernel, fours_if % 4 == 0, … where that depends on dims)
  *     (LAUNCH_PLAIN where the kernel does not exist twice, for 32-bit and for 64-bit indices)
- *     each NULL:  LAUNCH(s, kernel, elements(blocks), threads)(args);       blocks counts elements: a thread each on CUDA, a chunk a block on the host
+ *     each NULL:  LAUNCH(s, kernel, elements(blocks), threads)(args); (or fours(blocks))       blocks counts elements: a thread each on CUDA, a chunk a block on the host
  *     else:       LAUNCH(s, kernel, rows(blocks, each), threads)(args);     blocks counts rows (planes, columns…), each one's cost in elements
  *     library:    kernel(s, args);                                          a function of device/blas.h: dot, …
  *     epilogue:   kernel(s, args, EPILOGUE(s, kernel, rows(blocks, each), threads)(args));
@@ -105,6 +108,8 @@ typedef struct Launch {
     bool library;
     Expr *blocks, *each;
     int threads;                   /* block size on CUDA */
+    bool fours;                    /* of one without each: a thread on CUDA has four elements */
+    VEC(Expr *) fours_if;          /* multiples of four, where the kernel takes elements in fours: it is a template over FOUR too */
     bool indexed;                  /* the kernel is a template over Index, the type of its indices */
     VEC(Expr *) reach;             /* of one that is: no index is greater than the greatest of these */
     VEC(Arg) args;                 /* results first, then operands, then sizes */

@@ -2,6 +2,7 @@
  * of a program compute with indices.  Needs: the program's items.  Breaks: nothing. */
 #include "emit/forms.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { SMALL = 1 << 30 }; /* a constant that needs no guard */
 
@@ -62,4 +63,53 @@ int program_reach(const Layout *layout, const Program *p, Expr *const **reach)
     }
     *reach = kept;
     return n;
+}
+
+/* ---- fours ---- */
+const char *fours_condition(const Layout *layout, Expr *const *multiples, int n, const char *prefix)
+{
+    Buf out = {.arena = layout->arena};
+    for (int i = 0; i < n; i++) {
+        const char *text = expr_c(layout, multiples[i], prefix);
+        const bool sum = strpbrk(text, " +") != NULL;
+        buf_printf(&out, sum ? "%s(%s) %% 4 == 0" : "%s%s %% 4 == 0", i ? " && " : "", text);
+    }
+    return buf_text(&out);
+}
+
+static bool same_condition(const Launch *a, const Launch *b)
+{
+    bool same = a->fours_if.n == b->fours_if.n;
+    for (int i = 0; i < a->fours_if.n && same; i++) same = a->fours_if.at[i] == b->fours_if.at[i];
+    return same;
+}
+
+static void note_fours(const Layout *l, const Launch *launch, FoursForms *forms)
+{
+    if (!launch->fours_if.n) return;
+    int f = 0;
+    while (f < forms->list.n && !same_condition(forms->list.at[f].first, launch)) f++;
+    if (f == forms->list.n) vec_push(l->arena, &forms->list, ((FoursForm){.first = launch}));
+    FoursForm *form = &forms->list.at[f];
+    for (int i = 0; i < form->kernels.n; i++)
+        if (strcmp(form->kernels.at[i], launch->kernel) == 0) return;
+    vec_push(l->arena, &form->kernels, launch->kernel);
+}
+
+static void fours_of_items(const Layout *l, const Items *items, FoursForms *forms)
+{
+    for (int i = 0; i < items->n; i++) {
+        const Item *item = items->at[i];
+        if (item->kind == ITEM_LAUNCH) note_fours(l, item->launch, forms);
+        if (item->kind == ITEM_LAUNCH && item->launch->epilogue) note_fours(l, item->launch->epilogue, forms);
+        fours_of_items(l, &item->body[0], forms);
+        fours_of_items(l, &item->body[1], forms);
+        fours_of_items(l, &item->after, forms);
+    }
+}
+
+void program_fours(const Layout *layout, const Program *p, FoursForms *forms)
+{
+    fours_of_items(layout, &p->items, forms);
+    for (int u = 0; u < p->recipes.n; u++) fours_of_items(layout, &p->recipes.at[u].again_items, forms);
 }

@@ -367,8 +367,32 @@ static void watch_indices(Watch *w, const Program *p)
     }
     if (n)
         add(w, arena_text(arena, "%s_indices", p->name),
-            (GuardRow){NULL, "ON_ARRIVAL", "OTHER_FORM", buf_text(&c), buf_text(&formula), "sizes of the model's tensors",
+            (GuardRow){NULL, "ON_ARRIVAL", "WIDE_INDICES", buf_text(&c), buf_text(&formula), "sizes of the model's tensors",
                        "kernels with 32-bit indices", NULL, false, NULL, p});
+}
+
+static void watch_fours(Watch *w, Program *const *programs, int n)
+{
+    const Layout *l = w->l;
+    Arena *arena = l->arena;
+    FoursForms forms = {0};
+    for (int p = 0; p < n; p++) program_fours(l, programs[p], &forms);
+    for (int f = 0; f < forms.list.n; f++) {
+        const FoursForm *form = &forms.list.at[f];
+        const Launch *launch = form->first;
+        Expr *e = launch->fours_if.at[0];
+        const char *name = expr_is_symbol(e) ? l->dims.at[l->dim_of[symbol_index(e)]].c : "sizes";
+        Buf relies = {.arena = arena}, formula = {.arena = arena};
+        buf_put(&relies, "reads and writes of four elements at a time in ");
+        for (int i = 0; i < form->kernels.n && i < 8; i++) buf_printf(&relies, "%s%s", i ? ", " : "", form->kernels.at[i]);
+        for (int i = 0; i < launch->fours_if.n; i++) {
+            const char *text = expr_text(arena, launch->fours_if.at[i]);
+            buf_printf(&formula, strpbrk(text, " +-*/") ? "%s(%s) %% 4 == 0" : "%s%s %% 4 == 0", i ? ", " : "", text);
+        }
+        add(w, arena_text(arena, "%s_in_fours", name),
+            (GuardRow){NULL, "ON_ARRIVAL", "SINGLE_ELEMENTS", fours_condition(l, launch->fours_if.at, launch->fours_if.n, "d->"),
+                       buf_text(&formula), "sizes of the model's tensors", buf_text(&relies), NULL, false, NULL, NULL});
+    }
 }
 
 Guards guards_make(const Project *project, const Layout *layout, const Bindings *bindings, Program *const *programs, int n)
@@ -380,6 +404,7 @@ Guards guards_make(const Project *project, const Layout *layout, const Bindings 
     for (int p = 0; p < n; p++) watch_graph(&w, programs[p]->graph);
     watch_equal(&w);
     for (int p = 0; p < n; p++) watch_indices(&w, programs[p]);
+    watch_fours(&w, programs, n);
     for (int i = 0; project->train && i < layout->inputs.n; i++) watch_floats(&w, i);
     if (project->train) {
         watch_target(&w);

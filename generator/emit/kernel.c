@@ -73,6 +73,8 @@ static void forget(Kernel *k)
     k->seen.n = k->loads.n = k->at_hand.n = k->facts.n = k->reach.n = 0;
     k->split = -1;
     k->any_size = false;
+    k->fours_if.n = 0;
+    k->four = k->lane = NULL;
     memset(k->block, 0, sizeof k->block);
 }
 
@@ -148,6 +150,8 @@ void kernel_write(Kernel *k, void (*body)(Kernel *k, void *context), void *conte
     while (split_part(k));
     merge_axes(k);
     run_pass(k, PASS_COUNT, body, context);
+    if (k->unfit) run_pass(k, PASS_COUNT, body, context); /* without fours */
+    k->fours_guarded = k->fours_if.n > 0;
     run_pass(k, PASS_WRITE, body, context);
     k->unnamed = kernel_body(k);
     const char *text = name_offsets(k->arena, k->unnamed, &k->offsets);
@@ -198,6 +202,13 @@ const char *fresh_name(Kernel *k, const char *base)
         const char *name = n == 1 ? base : text_of(k, "%s%d", base, n);
         if (!is_parameter(k, name)) return name;
     }
+}
+
+void local_known(Kernel *k, const char *name)
+{
+    for (int i = 0; i < k->names.n; i++)
+        if (strcmp(k->names.at[i].base, name) == 0) return;
+    vec_push(k->arena, &k->names, ((__typeof__(*k->names.at)){name, 1}));
 }
 
 /* ---- blocks ---- */

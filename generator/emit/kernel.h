@@ -75,6 +75,9 @@ typedef struct {
     Expr *size;
 } Fact;
 
+typedef struct Pack {        /* four neighbours: "const Four<float> a_4(a + at);" */
+    const char *type, *place, *name;
+} Pack;
 typedef struct Memo {
     const Value *value;
     const char *key;
@@ -124,6 +127,12 @@ typedef struct Kernel {
     const char *index_type; /* "Index": a kernel in two forms, with 32-bit and with 64-bit indices; else "int64_t" */
     VEC(Expr *) reach;      /* what its index arithmetic comes to: 1 more than the greatest value of each size, product and sum */
     const Value *whole; /* the value whose element makes a statement of its own: long text is no matter */
+    bool fours, unfit;      /* loops take elements in fours, where the second pass finds nothing against it: lanes.c */
+    VEC(Expr *) fours_if;   /* what must be divisible by four for that, as far as it is not certain */
+    bool fours_guarded;     /* …there is such: the kernel is a template over FOUR, which is 4 or 1 */
+    Var *four, *lane;       /* of the open loop over fours: its first element, and the one of the four; NULL outside */
+    int lane_blocks;        /* that loop's blocks */
+    VEC(Pack) packs;        /* declared in it */
     int depth;        /* blocks open; the innermost is depth - 1 */
     VEC(Affine) seen; /* collected index arithmetic */
     VEC(struct {
@@ -170,6 +179,7 @@ void line_at(Kernel *k, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));           /* in the block of that level, or the nearest allowed */
 int level_allowed(const Kernel *k, int level);       /* level, or that of the innermost condition */
 const char *fresh_name(Kernel *k, const char *base); /* base, base2, base3… */
+void local_known(Kernel *k, const char *name);       /* a name that the kernel gave otherwise */
 const char *local_name(Kernel *k, const Value *v);   /* of a variable that holds an element of v */
 const char *text_of(Kernel *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -221,6 +231,19 @@ Expr *groups_extent(Kernel *k, const int *groups, int n);
 /* The index of each axis, given that of each group. */
 Index axes_index(Kernel *k, const Affine *of_group);
 
+/* ---- lanes.c: loops along a row, or a whole tensor, whose elements CUDA may take four at a time ---- */
+void lanes_in_fours(Kernel *k);                   /* before kernel_write: where that is right */
+bool lanes_taken_in_fours(const Kernel *k);       /* behind it: whether it was */
+int lanes_threads(const Kernel *k, Expr *length); /* the same: as threads_for */
+/* Opens FOR_LANES, FOR_THREADS or FOR_EACH (kind "LANES", …) of that name over a group of axes; reduces: "+, sum" or NULL.  Returns
+ * the element's index; lanes_close closes it. */
+Affine lanes_open(Kernel *k, const char *kind, const char *reduces, int group, const char *name, const char *count);
+void lanes_open_one(Kernel *k, const char *kind, const char *reduces); /* over no axis: a row of one element */
+void lanes_close(Kernel *k);
+/* One of the four that lie there, as text; NULL: it is read by itself.  result: the pointer is that of a result. */
+const char *lanes_load(Kernel *k, const Value *v, const char *pointer, bool result, const Affine *offset);
+void lanes_store(Kernel *k, const Value *v, const char *pointer, const Affine *offset, const char *text); /* pointer[offset] = text; */
+
 /* ---- element.c ---- */
 Code element(Kernel *k, Value *v, const Index *index);
 Code element_stored(Kernel *k, Value *v, const Index *index); /* the same, put into memory at once: it needs no name */
@@ -240,6 +263,8 @@ struct Kernels {
     Map *by_text;           /* signature and body, names left out -> KnownKernel */
     Map *names;
     Map *tables; /* initialiser -> name */
+    bool one_by_one;
+    VEC(Expr *) blocks; /* symbols: rows of blocks that loops of steps take */
     bool multiplied[DTYPES_COUNT]; /* operands of a library's products and convolutions */
 };
 const char *kernels_table(Kernels *all, const char *type, const char *content, int64_t n);

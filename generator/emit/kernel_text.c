@@ -74,10 +74,10 @@ static void put_wrapped(Buf *out, const char *head, const char *const *items, in
     }
 }
 
-const char *kernel_definition(Arena *arena, const char *name, bool indexed, const char *const *params, int n, const char *body)
+const char *kernel_definition(Arena *arena, const char *name, const char *form, const char *const *params, int n, const char *body)
 {
     Buf out = {.arena = arena};
-    if (indexed) buf_put(&out, "template <class Index>\n");
+    buf_put(&out, form);
     put_wrapped(&out, arena_text(arena, "__global__ void %s(", name), params, n);
     buf_put(&out, ")\n{\n");
     put_indented(&out, body);

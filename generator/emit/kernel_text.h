@@ -12,8 +12,8 @@ typedef struct KernelText {
     VEC(const char *) nodes;    /* of each launch: "\"/h.0/Add\", \"/h.0/Tanh\"" */
 } KernelText;
 
-/* The definition, indented by braces; indexed: in two forms, with 32-bit and with 64-bit indices; a line of the body that begins with a tab belongs to the one before. */
-const char *kernel_definition(Arena *arena, const char *name, bool indexed, const char *const *params, int n, const char *body);
+/* The definition, indented by braces; form: "template <class Index>\n", where it has several, or ""; a line of the body that begins with a tab belongs to the one before. */
+const char *kernel_definition(Arena *arena, const char *name, const char *form, const char *const *params, int n, const char *body);
 const char *nodes_text(Arena *arena, const Group *group);
 const char *operand_text(Arena *arena, const char *name, const Value *v); /* "x (batch, 64)" */
 void put_comment(Buf *out, const char *text); /* a line of a comment, broken between words where it is too long */

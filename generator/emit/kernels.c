@@ -15,6 +15,21 @@ Kernels *kernels_new(Arena *arena, Symbols *symbols)
     return all;
 }
 
+void kernels_blocks(Kernels *all, const Graph *g)
+{
+    for (int o = 0; o < g->ops.n; o++) {
+        const Op *op = g->ops.at[o];
+        if (op->kind == OP_blocks) vec_push(all->arena, &all->blocks, op_exprs(op, ATTR_block, NULL)[0]);
+        for (int b = 0; b < 2; b++)
+            if (op->body[b]) kernels_blocks(all, op->body[b]);
+    }
+}
+
+void kernels_one_by_one(Kernels *all)
+{
+    all->one_by_one = true;
+}
+
 const char *kernels_text(const Kernels *all)
 {
     Buf out = {.arena = all->arena};
@@ -253,7 +268,8 @@ static KnownKernel *new_kernel(Kernel *k, const char *name, bool indexed, const 
     KernelText *text = known->text = NEW(all->arena, KernelText);
     known->name = unused_name(all, name);
     text->kind = kind_text(k);
-    const char *definition = kernel_definition(k->arena, known->name, indexed, params, k->params.n, kernel_body(k));
+    const char *form = !indexed ? "" : k->fours_guarded ? "template <class Index, int FOUR>\n" : "template <class Index>\n";
+    const char *definition = kernel_definition(k->arena, known->name, form, params, k->params.n, kernel_body(k));
     text->definition = arena_copy(all->arena, definition, strlen(definition));
     text->reads = operands_text(k, false);
     text->writes = operands_text(k, true);
@@ -303,6 +319,7 @@ Launch *kernel_launch(Kernel *k, const char *name, Expr *blocks, Expr *each, int
     l->kernel = known->name;
     l->indexed = indexed;
     if (indexed) note_reach(k, l, blocks);
+    for (int i = 0; i < k->fours_if.n; i++) vec_push(all->arena, &l->fours_if, k->fours_if.at[i]);
     l->blocks = blocks;
     l->each = each;
     l->threads = threads;

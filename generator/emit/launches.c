@@ -62,6 +62,7 @@ Launches *launches_of(Arena *arena, Kernels *k, Symbols *symbols, const Groups *
     Launches *all = NEW(arena, Launches);
     all->of = pointers_new(arena);
     all->sliced = pointers_new(arena);
+    kernels_blocks(k, groups->graph);
     collect_launches(all, arena, k, symbols, groups);
     if (plans(groups->graph->name)) collect_slices(all, arena, k, groups);
     return all;

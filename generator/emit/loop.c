@@ -23,7 +23,7 @@ static void store_all(Kernel *k, const Results *r, const Affine *of_group)
         Affine at = index_flat(k, r->values[i], &index);
         affine_seen(k, &at);
         const char *name = r->n == 1 ? param_result(k, r->to[i], "y") : param_update(k, r->to[i]);
-        line(k, "%s[%s] = %s;", name, affine_text(k, &at), stored(k, r->values[i]->dtype, code[i]));
+        lanes_store(k, r->values[i], name, &at, stored(k, r->values[i]->dtype, code[i]));
     }
 }
 
@@ -55,9 +55,14 @@ static void loop_body(Kernel *k, void *context)
     sizes_any(k, n == 1 ? -1 : n - 1);
     if (n == 1) size_called(k, k->groups[0].extent, "n");
     if (n <= 1) {
-        block_open(k, "FOR_EACH (i, %s)", n ? size_bare(k, k->groups[0].extent) : "1");
-        k->block[k->depth - 1].guard = n == 0; /* one thread has the element; read by all, it could not be written in place */
-        if (n) of_group[0] = affine_var(k, group_var(k, 0, "i"));
+        if (n) {
+            of_group[0] = lanes_open(k, "EACH", NULL, 0, "i", size_bare(k, k->groups[0].extent));
+            store_all(k, r, of_group);
+            lanes_close(k);
+            return;
+        }
+        block_open(k, "FOR_EACH (i, 1)");
+        k->block[k->depth - 1].guard = true; /* one thread has the element; read by all, it could not be written in place */
         store_all(k, r, of_group);
         block_close(k);
         return;
@@ -77,10 +82,9 @@ static void loop_body(Kernel *k, void *context)
         block_open(k, "for (Index i = 0; i < %s; i++)", size_bare(k, k->groups[rows_groups].extent));
         of_group[rows_groups] = affine_var(k, group_var(k, rows_groups, fresh_name(k, "i")));
     }
-    block_open(k, "FOR_LANES (j, %s)", size_bare(k, k->groups[n - 1].extent));
-    of_group[n - 1] = affine_var(k, group_var(k, n - 1, "j"));
+    of_group[n - 1] = lanes_open(k, "LANES", NULL, n - 1, "j", size_bare(k, k->groups[n - 1].extent));
     store_all(k, r, of_group);
-    block_close(k);
+    lanes_close(k);
     if (rows_groups + 1 < n) block_close(k);
     block_close(k);
 }
@@ -94,17 +98,19 @@ static void write_results(Emission *e, Results results, const char *name)
     if (e->group->product && expr_likely(e->all->symbols, like->shape[like->rank - 1]) >= LONG_ROW)
         kinds[like->rank - 1] = 1; /* an epilogue: a product's rows stay rows */
     kernel_axes(k, values[0]->shape, kinds, values[0]->rank);
+    lanes_in_fours(k);
     kernel_write(k, loop_body, &results);
     Launch *l;
     if (k->n_groups <= 1) {
         l = kernel_launch(k, name, k->n_groups ? k->groups[0].extent : expr_int(k->symbols, 1), NULL, 256);
+        l->fours = lanes_taken_in_fours(k) && k->n_groups;
     } else {
         int groups[MAX_AXES];
         for (int i = 0; i < k->n_groups; i++) groups[i] = i;
         const int outer = outer_groups(k);
         Expr *last = k->groups[k->n_groups - 1].extent;
         l = kernel_launch(k, name, groups_extent(k, groups, outer), groups_extent(k, groups + outer, k->n_groups - outer),
-                          threads_for(e->all, last));
+                          lanes_threads(k, last));
     }
     l->shares = l->blocks;
     vec_push(e->all->arena, &e->launches, l);

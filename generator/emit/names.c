@@ -325,7 +325,7 @@ const char *element_name(Arena *arena, const char *load)
     if (!close) return "value";
     const char *start = open, *end = close;
     while (start > load && (isalnum((unsigned char)start[-1]) || start[-1] == '_')) start--;
-    const size_t n = (size_t)(open - start);
+    const size_t all = (size_t)(open - start), n = all > 2 && strncmp(open - 2, "_4", 2) == 0 ? all - 2 : all; /* of four: bias_4[i] */
     static const char *const plurals[] = {"labels", "squares", "gates", "candidates"};
     for (size_t i = 0; i < sizeof plurals / sizeof *plurals; i++)
         if (strlen(plurals[i]) == n && strncmp(plurals[i], start, n) == 0) return arena_copy(arena, start, n - 1);

@@ -187,6 +187,7 @@ void emit_project(const Project *project, Arena *arena, Symbols *symbols)
     Launches *launches[PROGRAMS_MAX];
     Program *programs[PROGRAMS_MAX];
     Kernels *kernels = kernels_new(arena, symbols), *plain = kernels_new(arena, symbols);
+    kernels_one_by_one(plain);
     Apart *apart = project_falls_back(project) ? apart_new(arena, plain) : NULL;
     Layout *layout = layout_new(arena, symbols);
     Map *kernel_names = map_new(arena);

@@ -184,7 +184,7 @@ static const char *result_name(Kernel *k, const RowPlan *p, const Value *v)
 }
 
 /* Opens the loops along the row; the innermost is shared out among threads. */
-static int open_row(Kernel *k, const char *head, Affine *of_group)
+static int open_row(Kernel *k, const char *kind, const char *reduces, Affine *of_group)
 {
     int n = 0, last = -1;
     for (int g = 0; g < k->n_groups; g++)
@@ -196,9 +196,11 @@ static int open_row(Kernel *k, const char *head, Affine *of_group)
         of_group[g] = affine_var(k, group_var(k, g, name));
         n++;
     }
-    block_open(k, "%s (j, %s)", head, last < 0 ? "1" : size_bare(k, k->groups[last].extent));
-    if (last >= 0) of_group[last] = affine_var(k, group_var(k, last, "j"));
-    return n + 1;
+    if (last >= 0)
+        of_group[last] = lanes_open(k, kind, reduces, last, "j", size_bare(k, k->groups[last].extent));
+    else
+        lanes_open_one(k, kind, reduces);
+    return n;
 }
 
 /* Puts what loop t has to put, once everything is computed: a result may lie in an operand's memory. */
@@ -220,7 +222,7 @@ static void store_loop(Kernel *k, RowPlan *p, int t, const Index *index)
         Index own = index_of(k, c->value, p->group->row, index);
         Affine at = index_flat(k, c->value, &own);
         affine_seen(k, &at);
-        line(k, "%s[%s] = %s;", result_name(k, p, c->place), affine_text(k, &at), stored(k, c->value->dtype, code[i]));
+        lanes_store(k, c->value, result_name(k, p, c->place), &at, stored(k, c->value->dtype, code[i]));
     }
 }
 
@@ -270,7 +272,7 @@ static void reduction_loop(Kernel *k, RowPlan *p, int t, Cell **set, int n, cons
     }
     for (int i = 0; i < p->n; i++) last = last && !(p->cell[i].reduced && p->cell[i].loop == t + 1 && !p->cell[i].name);
     const bool with_stores = last && stores(p, t);
-    const int open = open_row(k, text_of(k, "REDUCES(%s%s)\nFOR_THREADS", by->reduces, buf_text(&names)), of_group);
+    const int open = open_row(k, "THREADS", text_of(k, "%s%s", by->reduces, buf_text(&names)), of_group);
     const Index index = axes_index(k, of_group);
     Code x[MAX_CELLS];
     for (int i = 0; i < n; i++) {
@@ -281,6 +283,7 @@ static void reduction_loop(Kernel *k, RowPlan *p, int t, Cell **set, int n, cons
     }
     if (with_stores) store_loop(k, p, t, &index);
     for (int i = 0; i < n; i++) line(k, "%s;", combined(k, by, set[i]->name, wrapped(k, x[i], BINDS_LOW)));
+    lanes_close(k);
     for (int i = 0; i < open; i++) block_close(k);
     for (int i = 0; i < n; i++) line(k, "%s = %s(%s);", set[i]->name, by->combine, set[i]->name);
 }
@@ -344,9 +347,10 @@ static void row_body(Kernel *k, void *context)
         keep_at_hand(k, p, t);
     }
     if (stores(p, p->loops)) {
-        const int open = open_row(k, "FOR_LANES", of_group);
+        const int open = open_row(k, "LANES", NULL, of_group);
         const Index index = axes_index(k, of_group);
         store_loop(k, p, p->loops, &index);
+        lanes_close(k);
         for (int i = 0; i < open; i++) block_close(k);
     }
     for (int g = 0; g < k->n_groups; g++)
@@ -384,10 +388,11 @@ void emit_row(Emission *e)
     for (int i = e->group->kept; i < like->rank; i++) kinds[i] = 1;
     Kernel *k = kernel_new_indexed(e->all, e->group);
     kernel_axes(k, like->shape, kinds, like->rank);
+    lanes_in_fours(k);
     kernel_write(k, row_body, &r);
     Expr *length = expr_product(symbols, like->shape + e->group->kept, like->rank - e->group->kept);
     Expr *each = expr_mul(symbols, length, expr_int(symbols, r.plan->loops + 1));
-    Launch *l = kernel_launch(k, row_name(e->all, e->group, r.rows), r.rows, each, threads_for(e->all, length));
+    Launch *l = kernel_launch(k, row_name(e->all, e->group, r.rows), r.rows, each, lanes_threads(k, length));
     l->shares = r.rows;
     vec_push(e->all->arena, &e->launches, l);
 }

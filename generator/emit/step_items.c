@@ -1,5 +1,6 @@
 /* The statements of a step: launches, loops, conditions, the commit, late dims, each under the heading of its section. */
 #include "emit/step_private.h"
+#include "emit/forms.h"
 #include "support/diag.h"
 #include <ctype.h>
 #include <string.h>
@@ -136,10 +137,17 @@ static const char *work_text(Writer *w, const Launch *launch, bool epilogue)
 {
     Arena *arena = w->l->arena;
     const char *blocks = expr_c(w->l, launch->blocks, "");
-    if (!launch->each) return arena_text(arena, "elements(%s)", blocks);
+    if (!launch->each) return arena_text(arena, launch->fours ? "fours(%s)" : "elements(%s)", blocks);
     const char *each = expr_c(w->l, launch->each, "");
     if (!epilogue || launch->shares == launch->blocks) return arena_text(arena, "rows(%s, %s)", blocks, each);
     return arena_text(arena, "rows(%s, %s, %s)", blocks, each, expr_c(w->l, launch->shares, ""));
+}
+
+/* The kernel, and when it takes elements in fours, where that depends on dims: "scale, seq % 4 == 0". */
+static const char *kernel_text(Writer *w, const Launch *launch)
+{
+    if (!launch->fours_if.n) return launch->kernel;
+    return arena_text(w->l->arena, "%s, %s", launch->kernel, fours_condition(w->l, launch->fours_if.at, launch->fours_if.n, ""));
 }
 
 /* Of a product the fifth and sixth number: whether its operands lie transposed (device/blas.h).  NULL: another argument. */
@@ -160,8 +168,8 @@ static void launch_text(Writer *w, const Item *item, int depth)
     if (launch->library)
         buf_printf(&line, "%s(s", launch->kernel);
     else
-        buf_printf(&line, "%s(s, %s, %s, %d)(", launch->indexed ? "LAUNCH" : "LAUNCH_PLAIN", launch->kernel, work_text(w, launch, false),
-                   launch->threads);
+        buf_printf(&line, "%s(s, %s, %s, %d)(", launch->fours_if.n ? "LAUNCH_FOURS" : launch->indexed ? "LAUNCH" : "LAUNCH_PLAIN",
+                   kernel_text(w, launch), work_text(w, launch, false), launch->threads);
     const int own = launch->epilogue ? launch->own : launch->args.n;
     int numbers = 0;
     for (int a = 0; a < own; a++) {
@@ -174,8 +182,8 @@ static void launch_text(Writer *w, const Item *item, int depth)
         const Launch *epilogue = launch->epilogue;
         buf_put(&line, ",");
         start = line.length + 1;
-        buf_printf(&line, "\n%*sEPILOGUE(s, %s, %s, %d)(", 4 * depth + 8, "",
-                   epilogue->kernel, work_text(w, epilogue, true), epilogue->threads);
+        buf_printf(&line, "\n%*s%s(s, %s, %s, %d)(", 4 * depth + 8, "", epilogue->fours_if.n ? "EPILOGUE_FOURS" : "EPILOGUE",
+                   kernel_text(w, epilogue), work_text(w, epilogue, true), epilogue->threads);
     }
     for (int a = own; a < launch->args.n; a++)
         add_argument(&line, &start, 4 * depth + 12, a > own ? ", " : "", argument(w, item, &launch->args.at[a]));

@@ -43,7 +43,8 @@ typedef struct { const char *name; Dtype dtype; int rank; void (*shape)(const in
 
 /* ---- guards ---- */
 typedef enum { ON_ARRIVAL, ON_CONTENT, AT_LATE_DIM, AT_COMMIT } Moment;
-typedef enum { SET_ASIDE, PLAN_AGAIN, UNFUSED, OTHER_FORM } Otherwise; /* what happens when a guard breaks; OTHER_FORM: kernels run in their slower form, right for any dims */
+typedef enum { SET_ASIDE, PLAN_AGAIN, UNFUSED,                         /* what happens when a guard breaks */
+               WIDE_INDICES, SINGLE_ELEMENTS } Otherwise;             /* …these two: kernels run in another form, right for any dims */
 /* The greatest index of a kernel's 32-bit form: a loop's step past its end (2^20 blocks of at most 256 threads) is within 32 bits. */
 #ifndef INDEX_LIMIT
 #define INDEX_LIMIT (INT32_MAX - (1 << 28))

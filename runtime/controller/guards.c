@@ -11,7 +11,7 @@ const Guard *guards_first_broken(const Model *m, Moment moment, const int64_t *d
     if (range) *range = NULL;
     for (int i = 0; i < m->n_guards; i++) {
         const Guard *guard = &m->guards[i];
-        if (guard->moment != moment || guard->otherwise == OTHER_FORM || guard->holds(dims, arrival)) continue;
+        if (guard->moment != moment || guard->otherwise >= WIDE_INDICES || guard->holds(dims, arrival)) continue;
         if (!range || guard->otherwise != PLAN_AGAIN) return guard;
         if (!*range) *range = guard;
     }

@@ -56,6 +56,7 @@ template <class Launch> static inline EpilogueOf<Launch> epilogue_of(const Launc
     return {launch};
 }
 #define EPILOGUE(s, kernel, work, threads) epilogue_of(LAUNCH(s, kernel, work, threads))
+#define EPILOGUE_FOURS(s, kernel, divisible, work, threads) epilogue_of(LAUNCH_FOURS(s, kernel, divisible, work, threads))
 
 enum { PLAIN, TRANSPOSED }; /* how an operand lies */
 

@@ -12,6 +12,15 @@
  *         s = block_sum(s);                                             the sum of all threads', known to all of them
  *         if (FIRST_THREAD) y[row] = s;
  *
+ * Where rows, or a whole tensor, lie so that four neighbours can be read and written at once, loops are over fours, and what they read
+ * and make stands before the inner loop; on the processor that is the plain loop:
+ *
+ *     FOR_FOURS(four, n) {                                              or FOR_EACH_FOURS
+ *         const Four<float> a_4(a + at + four);                         a + at + four, a multiple of 16 bytes
+ *         FourResults<float> y_4(y + at + four);                        written at the end of the block
+ *         FOR_FOUR_LANES(j, four, n) y_4[j] = a_4[j] * 2;               or FOR_FOUR_EACH, REDUCES(+, s) FOR_FOUR_THREADS
+ *     }
+ *
  *     FOR_ROWS(block, strips(n)) {                                      sums over rows: a block a strip of columns
  *         const int64_t column = block * STRIP, width = strip_width(n, column);
  *         float s[STRIP_OWN];
@@ -21,7 +30,7 @@
  * Kernels that multiply have forms of their own: a block of a product in registers, and rows that pass through many steps (tile.h),
  * blocks of queries and keys (attention.h).  A kernel is launched by
  *
- *     LAUNCH(s, kernel, elements(n), 256)(y, x, n);                     n elements
+ *     LAUNCH(s, kernel, elements(n), 256)(y, x, n);                     n elements; fours(n) where it has FOR_EACH_FOURS
  *     LAUNCH(s, kernel, rows(n, each), 256)(y, x, n);                   n rows of about `each` elements' work
  *
  *     LAUNCH_PLAIN(s, kernel, rows(n, each), 256)(y, x, n);             the same for a kernel that is no template over Index
@@ -49,10 +58,15 @@ typedef int64_t Index;
  * kernel reads may be handed to it (blas.h, epilogues). */
 struct Work {
     int64_t n, each, shares;
+    int at_once = 1; /* elements of a thread on CUDA */
 };
 static inline Work elements(int64_t n)
 {
     return {n, 0, 1};
+}
+static inline Work fours(int64_t n)
+{
+    return {n, 0, 1, 4};
 }
 static inline Work rows(int64_t n, int64_t each)
 {

@@ -17,6 +17,38 @@ typedef __nv_bfloat16 bfloat16;
     for (Index j = threadIdx.x; j < (to); j += Index(blockDim.x))                                                                   \
         if (j >= (from))
 #define FOR_THREADS(j, n) for (Index j = threadIdx.x; j < (n); j += Index(blockDim.x))
+
+/* Fours: n is a multiple of four.  Elements are read and written 16 bytes at a time, or all four where they are less.  Where dims are
+ * no multiples, a kernel that is a template over FOUR has 1 for it. */
+constexpr int FOUR = 4;
+#define FOR_EACH_FOURS(four, n)                                                                                                    \
+    for (Index four = FOUR * (Index(blockIdx.x) * Index(blockDim.x) + Index(threadIdx.x)); four < (n);                             \
+         four += FOUR * Index(gridDim.x) * Index(blockDim.x))
+#define FOR_FOURS(four, n) for (Index four = FOUR * Index(threadIdx.x); four < (n); four += FOUR * Index(blockDim.x))
+#define FOR_FOUR(j) _Pragma("unroll") for (int j = 0; j < FOUR; j++)
+#define FOR_FOUR_EACH(j, four, n) FOR_FOUR(j)
+#define FOR_FOUR_LANES(j, four, n) FOR_FOUR(j)
+#define FOR_FOUR_THREADS(j, four, n) FOR_FOUR(j)
+template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) FourElements {
+    T at[N];
+};
+template <class T, int N = 4> class Four {
+    const FourElements<T, N> x;
+
+  public:
+    __device__ explicit Four(const T *from) : x(*(const FourElements<T, N> *)from) {}
+    __device__ T operator[](int j) const { return x.at[j]; }
+};
+template <class T, int N = 4> class FourResults {
+    T *const to;
+    FourElements<T, N> x;
+
+  public:
+    __device__ explicit FourResults(T *at) : to(at) {}
+    __device__ ~FourResults() { *(FourElements<T, N> *)to = x; }
+    __device__ T &operator[](int j) { return x.at[j]; }
+};
+
 #define REDUCES(op, ...) /* the host compiler needs to be told that it may reorder this */
 #define FIRST_THREAD (threadIdx.x == 0)
 
@@ -62,7 +94,8 @@ template <class... P> struct CudaLaunch {
     template <class... A> void operator()(A... a) const
     {
         if (!launch_wanted(s, work, name)) return;
-        const int64_t most = MOST_BLOCKS, wanted = work.each ? work.n : (work.n + threads - 1) / threads;
+        const int64_t most = MOST_BLOCKS / work.at_once, each = (int64_t)threads * work.at_once;
+        const int64_t wanted = work.each ? work.n : (work.n + each - 1) / each;
         const unsigned blocks = (unsigned)(wanted < most ? wanted : most);
 #ifdef DEVICE_SIM
         s->error = sim_launch<P...>(s, name, blocks, threads, kernel, static_cast<P>(a)...);
@@ -77,7 +110,7 @@ template <class... P> CudaLaunch<P...> launch_of(Step *s, void (*kernel)(P...), 
     return {s, kernel, name, work, threads};
 }
 
-#ifndef NARROW_INDEX /* tests take 8 bits: what goes beyond a limit is then seen at small sizes */
+#ifndef NARROW_INDEX /* tests take 16 bits: what goes beyond a limit is then seen at small sizes */
 #define NARROW_INDEX int32_t
 #endif
 
@@ -93,6 +126,16 @@ auto launch_of(Step *s, void (*narrow)(N...), void (*wide)(W...), const char *na
     };
 }
 #define LAUNCH(s, kernel, work, threads) launch_of(s, kernel<NARROW_INDEX>, kernel<int64_t>, #kernel, work, threads)
+
+/* A kernel in three forms: in fours with narrow indices; one by one with narrow, and with wide ones. */
+template <class... N, class... W>
+auto launch_of(Step *s, bool divisible, void (*fours)(N...), void (*narrow)(N...), void (*wide)(W...), const char *name, Work work, int threads)
+{
+    if (!s->narrow || !divisible) work.at_once = 1;
+    return launch_of(s, divisible ? fours : narrow, wide, name, work, threads);
+}
+#define LAUNCH_FOURS(s, kernel, divisible, work, threads)                                                                          \
+    launch_of(s, divisible, kernel<NARROW_INDEX, 4>, kernel<NARROW_INDEX, 1>, kernel<int64_t, 1>, #kernel, work, threads)
 
 /* x of all threads combined, in an order that depends on blockDim alone; every thread gets the result. */
 template <class T, class Combine> __device__ T block_reduce(T x, T unit, Combine combine)

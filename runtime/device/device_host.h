@@ -52,6 +52,13 @@ static inline int64_t share_last(int64_t n)
 #define FOR_LANES(j, n) PRAGMA(omp simd) for (Index j = 0; j < (n); j++)
 #define FOR_LANES_IN(j, from, to) PRAGMA(omp simd) for (Index j = (from); j < (to); j++)
 #define FOR_THREADS(j, n) for (Index j = 0; j < (n); j++)
+#define FOR_EACH_FOURS(four, n) if (const Index four = block_first(n); true)
+#define FOR_FOUR_EACH(j, four, n) PRAGMA(omp simd) for (Index j = 0; j < block_last(n) - four; j++)
+#define FOR_FOURS(four, n) if (constexpr Index four = 0; true)
+#define FOR_FOUR_LANES(j, four, n) PRAGMA(omp simd) for (Index j = 0; j < (n); j++)
+#define FOR_FOUR_THREADS(j, four, n) for (Index j = 0; j < (n); j++)
+template <class T, int = 4> using Four = const T *;
+template <class T, int = 4> using FourResults = T *;
 #define REDUCES(op, ...) PRAGMA(omp simd reduction(op : __VA_ARGS__))
 #define FIRST_THREAD true
 
@@ -92,6 +99,8 @@ template <class... P> struct HostLaunch {
 };
 /* On the processor one form of a kernel is enough: its vectors run along addresses, whatever the width of indices. */
 #define LAUNCH(s, kernel, work, threads) launch_of(s, kernel<int64_t>, #kernel, work, threads)
+
+#define LAUNCH_FOURS(s, kernel, divisible, work, threads) launch_of(s, kernel<int64_t, 4>, #kernel, work, threads)
 
 template <class... P> HostLaunch<P...> launch_of(Step *s, void (*kernel)(P...), const char *name, Work work, int)
 {

@@ -151,6 +151,9 @@ static void print_text(const Model *m, const Options *o, const Figures *f)
         printf("  indices of 64 bits on CUDA: %s does not hold: %s\n", wide->name, wide->formula);
     else
         printf("  indices of 32 bits on CUDA\n");
+    for (int i = 0; i < m->n_guards; i++)
+        if (m->guards[i].otherwise == SINGLE_ELEMENTS && !m->guards[i].holds(f->plan->dims, NULL))
+            printf("  elements one by one on CUDA, where %s does not hold: %s\n", m->guards[i].name, m->guards[i].formula);
     line("moved in a step", f->moved);
     line("least that must move", f->least);
     if (o->memory_limit) printf("  %s in --memory-limit %" PRId64 "\n", f->feasible ? "fits" : "does not fit", o->memory_limit);

@@ -57,9 +57,10 @@ int session_open(Session **session, const Model *m, const SessionOptions *option
     s->dims = calloc(n_dims, sizeof *s->dims);
     s->late = calloc(n_dims, sizeof *s->late);
     s->arrived = calloc((size_t)m->n_inputs + 1, sizeof *s->arrived);
+    s->told = calloc((size_t)m->n_guards + 1, sizeof *s->told);
     s->planner = planner_create(m->n_dims);
     if (s->planner && options->rates.copied > 0) planner_rates(s->planner, &options->rates);
-    int status = s->weights && s->states && s->hypers && s->dims && s->late && s->arrived && s->planner ? 0 : fault_memory(fault);
+    int status = s->weights && s->states && s->hypers && s->dims && s->late && s->arrived && s->told && s->planner ? 0 : fault_memory(fault);
     if (!status) {
         planner_set_row_blocks(s->planner, options->row_blocks);
         planner_set_lean(s->planner, options->lean);
@@ -102,6 +103,7 @@ void session_close(Session *session)
     trace_destroy(session->trace);
     variants_destroy(session->variants);
     free(session->state_copies);
+    free(session->told);
     free(session->weights);
     free(session->states);
     free(session->hypers);
@@ -343,14 +345,21 @@ int step_launch(Session *s, const Program *program, int64_t number, MendWatch wa
     return ended ? ended : finished;
 }
 
-/* Which form of its kernels the program takes at these dims; told where it is another than before. */
+/* Which form of its kernels the program takes at these dims.  Told are wide indices where the step before had narrow ones, and each guard
+ * of fours once: lengths that are no multiples come every few batches. */
 static void choose_form(Session *s, const Program *program, StepResult *result)
 {
-    const Guard *broken = guards_wide(s->model, program, s->dims);
+    const Model *m = s->model;
+    const Guard *broken = guards_wide(m, program, s->dims), *told = broken && !s->wide ? broken : NULL;
     const Arrival arrival = {.input = s->arrived, .loss_is_finite = true};
-    result->widened = broken && !s->wide;
-    if (result->widened) breach_of_guard(&result->form, s->model, broken, s->dims, &arrival);
     s->wide = broken != NULL;
+    for (int i = 0; i < m->n_guards && !told; i++) {
+        if (m->guards[i].otherwise != SINGLE_ELEMENTS || s->told[i] || m->guards[i].holds(s->dims, &arrival)) continue;
+        s->told[i] = true;
+        told = &m->guards[i];
+    }
+    result->other_form = told != NULL;
+    if (told) breach_of_guard(&result->form, m, told, s->dims, &arrival);
 }
 
 static int run_program(Session *s, const Program *program, const Batch *batch, StepResult *result, Fault *fault)

@@ -77,6 +77,7 @@ typedef struct Session {
     char *state_copies;         /* two, where any was needed; NULL */
     int proofs;
     bool wide;                  /* the last step's kernels took 64-bit indices */
+    bool *told;                 /* by guard: that kernels take elements one by one was said */
 } Session;
 
 typedef struct {
@@ -85,7 +86,7 @@ typedef struct {
     bool not_finite; /* it broke at the commit point: the loss was no finite number */
     bool planned_again; /* a range guard broke; the step ran with a plan for its dims */
     Breach range;
-    bool widened; /* the dims need 64-bit indices, those of the step before did not */
+    bool other_form; /* kernels run in another form than before, as a guard broke */
     Breach form;
     bool overflowed; /* gradients were not finite at the loss scale `scale`: no weight has changed, the next step's scale is half */
     bool scaled_up;  /* after many steps without: the next step's scale is twice */

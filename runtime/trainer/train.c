@@ -239,7 +239,7 @@ static int trained(Training *t, const StepResult *result)
     int status = budget_changed(t, result);
     if (!status && result->planned_again)
         status = log_guard(&t->log, t->session, "planned_again", t->place.step, &result->range, result->seconds, t->fault);
-    if (!status && result->widened)
+    if (!status && result->other_form)
         status = log_guard(&t->log, t->session, "other_form", t->place.step, &result->form, result->seconds, t->fault);
     if (!status) status = log_step(&t->log, t->session, t->place.step, result, t->fault);
     if (!status && t->session->variants) {

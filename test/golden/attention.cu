@@ -96,7 +96,11 @@ __global__ void transpose_each(float *__restrict__ y, const float *__restrict__ 
 template <class Index>
 __global__ void add_sub(float *y, const float *x, const float *projected, const float *target, Index n)
 {
-    FOR_EACH (i, n) y[i] = x[i] + projected[i] - target[i];
+    FOR_EACH_FOURS (four, n) {
+        const Four<float> x_4(x + four), projected_4(projected + four), target_4(target + four);
+        FourResults<float> y_4(y + four);
+        FOR_FOUR_EACH (i, four, n) y_4[i] = x_4[i] + projected_4[i] - target_4[i];
+    }
 }
 
 /* Row kernel, first of two stages, of "loss"
@@ -138,7 +142,11 @@ __global__ void sum_of_parts(float *__restrict__ y, const float *__restrict__ pa
 template <class Index>
 __global__ void mul_each(float *y, const float *x, Index n)
 {
-    FOR_EACH (i, n) y[i] = 2.f * x[i];
+    FOR_EACH_FOURS (four, n) {
+        const Four<float> x_4(x + four);
+        FourResults<float> y_4(y + four);
+        FOR_FOUR_EACH (i, four, n) y_4[i] = 2.f * x_4[i];
+    }
 }
 
 /* Update kernel of "attn.out.weight"; also of "attn.qkv.weight"; "ln.bias"; "ln.weight"
@@ -154,15 +162,21 @@ __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_wei
     const float decay = lr * weight_decay;
     const float root = sqrtf(bias_correction2);
     const float rate = lr / bias_correction1;
-    FOR_EACH (i, n) {
-        const float gradient_i = gradient[i];
-        const float next_exp_avg = beta1 * exp_avg[i] + one_minus_beta1 * gradient_i;
-        const float next_exp_avg_sq = beta2 * exp_avg_sq[i] + one_minus_beta2 * (gradient_i * gradient_i);
-        const float weight_i = weight[i];
-        const float next_weight = weight_i - decay * weight_i - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + eps));
-        new_exp_avg[i] = next_exp_avg;
-        new_exp_avg_sq[i] = next_exp_avg_sq;
-        new_weight[i] = next_weight;
+    FOR_EACH_FOURS (four, n) {
+        const Four<float> exp_avg_4(exp_avg + four), gradient_4(gradient + four);
+        const Four<float> exp_avg_sq_4(exp_avg_sq + four), weight_4(weight + four);
+        FourResults<float> new_exp_avg_4(new_exp_avg + four), new_exp_avg_sq_4(new_exp_avg_sq + four);
+        FourResults<float> new_weight_4(new_weight + four);
+        FOR_FOUR_EACH (i, four, n) {
+            const float gradient_i = gradient_4[i];
+            const float next_exp_avg = beta1 * exp_avg_4[i] + one_minus_beta1 * gradient_i;
+            const float next_exp_avg_sq = beta2 * exp_avg_sq_4[i] + one_minus_beta2 * (gradient_i * gradient_i);
+            const float weight_i = weight_4[i];
+            const float next_weight = weight_i - decay * weight_i - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + eps));
+            new_exp_avg_4[i] = next_exp_avg;
+            new_exp_avg_sq_4[i] = next_exp_avg_sq;
+            new_weight_4[i] = next_weight;
+        }
     }
 }
 
@@ -416,7 +430,7 @@ STEP_FUNCTION int train_step(Step *s)
     float *const loss_sub = buffer<float>(s, TRAIN_LOSS_SUB);                                       /* (batch, seq, 16) */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
     unit(s, 4);   dot(s, loss_sub, attn_transpose_3, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, PLAIN,
-            EPILOGUE(s, add_sub, elements(16*batch*seq), 256)(loss_sub, x, loss_sub, target, 16*batch*seq)); /* "/Add", "loss" */
+            EPILOGUE(s, add_sub, fours(16*batch*seq), 256)(loss_sub, x, loss_sub, target, 16*batch*seq)); /* "/Add", "loss" */
     float *const squares_of_all_parts_scratch = buffer<float>(s, TRAIN_SQUARES_OF_ALL_PARTS_SCRATCH);
     unit(s, 5);   LAUNCH(s, squares_of_all_parts, rows(min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq), 256)(
             loss_sub, squares_of_all_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq); /* "loss" */
@@ -427,7 +441,7 @@ STEP_FUNCTION int train_step(Step *s)
     unit(s, 6);   if (int error = commit(s, loss)) return error;
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
-    unit(s, 7);   LAUNCH(s, mul_each, elements(16*batch*seq), 256)(loss_sub, loss_sub, 16*batch*seq); /* "loss", in place */
+    unit(s, 7);   LAUNCH(s, mul_each, fours(16*batch*seq), 256)(loss_sub, loss_sub, 16*batch*seq);  /* "loss", in place */
 
     /* -- attn -- */
     float *const d_attn_out = buffer<float>(s, TRAIN_D_ATTN_OUT);                                   /* (16, 16) */
@@ -435,7 +449,7 @@ STEP_FUNCTION int train_step(Step *s)
     save_gradient(s, WEIGHT_ATTN_OUT_WEIGHT, d_attn_out, 1024);
     float *const d_attn_out_dot = buffer<float>(s, TRAIN_D_ATTN_OUT_DOT);                           /* (batch*seq, 16) */
     unit(s, 9);   dot(s, d_attn_out_dot, loss_sub, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, TRANSPOSED); /* "/attn/out/MatMul" */
-    unit(s, 10);  LAUNCH(s, update, elements(256), 256)(states->attn_out_weight_exp_avg,
+    unit(s, 10);  LAUNCH(s, update, fours(256), 256)(states->attn_out_weight_exp_avg,
             states->attn_out_weight_exp_avg_sq, w->attn_out_weight, states->attn_out_weight_exp_avg, d_attn_out,
             states->attn_out_weight_exp_avg_sq, w->attn_out_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
             weight_decay, bias_correction1, bias_correction2, eps, 256);                            /* "attn.out.weight" */
@@ -469,11 +483,11 @@ STEP_FUNCTION int train_step(Step *s)
     LAUNCH(s, sum_of_parts_2, rows(1, 64*min_int(64, floor_div(batch*seq + 15, 16))), 64)(d_ln_sum, dot_scratch, 16,
             min_int(64, floor_div(batch*seq + 15, 16)));                                            /* "/ln/LayerNormalization" */
     save_gradient(s, WEIGHT_LN_BIAS, d_ln_sum, 64);
-    unit(s, 16);  LAUNCH(s, update, elements(768), 256)(states->attn_qkv_weight_exp_avg,
+    unit(s, 16);  LAUNCH(s, update, fours(768), 256)(states->attn_qkv_weight_exp_avg,
             states->attn_qkv_weight_exp_avg_sq, w->attn_qkv_weight, states->attn_qkv_weight_exp_avg, d_attn_qkv_dot,
             states->attn_qkv_weight_exp_avg_sq, w->attn_qkv_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
             weight_decay, bias_correction1, bias_correction2, eps, 768);                            /* "attn.qkv.weight" */
-    unit(s, 17);  LAUNCH(s, update, elements(16), 256)(states->ln_bias_exp_avg, states->ln_bias_exp_avg_sq, w->ln_bias,
+    unit(s, 17);  LAUNCH(s, update, fours(16), 256)(states->ln_bias_exp_avg, states->ln_bias_exp_avg_sq, w->ln_bias,
             states->ln_bias_exp_avg, d_ln_sum, states->ln_bias_exp_avg_sq, w->ln_bias, beta1, one_minus_beta1, beta2,
             one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 16);        /* "ln.bias" */
     float *const sum_of_columns_parts_2_scratch = buffer<float>(s, TRAIN_SUM_OF_COLUMNS_PARTS_2_SCRATCH);
@@ -484,7 +498,7 @@ STEP_FUNCTION int train_step(Step *s)
     LAUNCH(s, sum_of_parts_2, rows(1, 64*min_int(64, floor_div(batch*seq + 15, 16))), 64)(d_ln,
             sum_of_columns_parts_2_scratch, 16, min_int(64, floor_div(batch*seq + 15, 16)));        /* "/ln/LayerNormalization" */
     save_gradient(s, WEIGHT_LN_WEIGHT, d_ln, 64);
-    unit(s, 19);  LAUNCH(s, update, elements(16), 256)(states->ln_weight_exp_avg, states->ln_weight_exp_avg_sq,
+    unit(s, 19);  LAUNCH(s, update, fours(16), 256)(states->ln_weight_exp_avg, states->ln_weight_exp_avg_sq,
             w->ln_weight, states->ln_weight_exp_avg, d_ln, states->ln_weight_exp_avg_sq, w->ln_weight, beta1,
             one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 16); /* "ln.weight" */
     return s->error;

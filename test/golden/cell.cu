@@ -69,7 +69,10 @@ __global__ void sum_of_all(float *__restrict__ y, const float *__restrict__ h_al
 template <class Index>
 __global__ void broadcast_each(float *__restrict__ y, Index n)
 {
-    FOR_EACH (i, n) y[i] = 0.f;
+    FOR_EACH_FOURS (four, n) {
+        FourResults<float> y_4(y + four);
+        FOR_FOUR_EACH (i, four, n) y_4[i] = 0.f;
+    }
 }
 
 /* Copying kernel of "loss"
@@ -77,7 +80,10 @@ __global__ void broadcast_each(float *__restrict__ y, Index n)
 template <class Index>
 __global__ void broadcast_each_2(float *__restrict__ y, Index n)
 {
-    FOR_EACH (i, n) y[i] = 1.f;
+    FOR_EACH_FOURS (four, n) {
+        FourResults<float> y_4(y + four);
+        FOR_FOUR_EACH (i, four, n) y_4[i] = 1.f;
+    }
 }
 
 /* Scan kernel, all steps of its rows, of "/rnn"
@@ -127,15 +133,21 @@ __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_wei
     const float decay = lr * weight_decay;
     const float root = sqrtf(bias_correction2);
     const float rate = lr / bias_correction1;
-    FOR_EACH (i, n) {
-        const float gradient_i = gradient[i];
-        const float next_exp_avg = beta1 * exp_avg[i] + one_minus_beta1 * gradient_i;
-        const float next_exp_avg_sq = beta2 * exp_avg_sq[i] + one_minus_beta2 * (gradient_i * gradient_i);
-        const float weight_i = weight[i];
-        const float next_weight = weight_i - decay * weight_i - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + eps));
-        new_exp_avg[i] = next_exp_avg;
-        new_exp_avg_sq[i] = next_exp_avg_sq;
-        new_weight[i] = next_weight;
+    FOR_EACH_FOURS (four, n) {
+        const Four<float> exp_avg_4(exp_avg + four), gradient_4(gradient + four);
+        const Four<float> exp_avg_sq_4(exp_avg_sq + four), weight_4(weight + four);
+        FourResults<float> new_exp_avg_4(new_exp_avg + four), new_exp_avg_sq_4(new_exp_avg_sq + four);
+        FourResults<float> new_weight_4(new_weight + four);
+        FOR_FOUR_EACH (i, four, n) {
+            const float gradient_i = gradient_4[i];
+            const float next_exp_avg = beta1 * exp_avg_4[i] + one_minus_beta1 * gradient_i;
+            const float next_exp_avg_sq = beta2 * exp_avg_sq_4[i] + one_minus_beta2 * (gradient_i * gradient_i);
+            const float weight_i = weight_4[i];
+            const float next_weight = weight_i - decay * weight_i - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + eps));
+            new_exp_avg_4[i] = next_exp_avg;
+            new_exp_avg_sq_4[i] = next_exp_avg_sq;
+            new_weight_4[i] = next_weight;
+        }
     }
 }
 
@@ -178,9 +190,9 @@ STEP_FUNCTION int train_step(Step *s)
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
     float *const d_rnn_broadcast = buffer<float>(s, TRAIN_D_RNN_BROADCAST);                         /* (n, 8) */
-    unit(s, 4);   LAUNCH(s, broadcast_each, elements(8*n), 256)(d_rnn_broadcast, 8*n);              /* "/rnn" */
+    unit(s, 4);   LAUNCH(s, broadcast_each, fours(8*n), 256)(d_rnn_broadcast, 8*n);                 /* "/rnn" */
     float *const d_loss = buffer<float>(s, TRAIN_D_LOSS);                                           /* (time, n, 8) */
-    unit(s, 5);   LAUNCH(s, broadcast_each_2, elements(8*n*time), 256)(d_loss, 8*n*time);           /* "loss" */
+    unit(s, 5);   LAUNCH(s, broadcast_each_2, fours(8*n*time), 256)(d_loss, 8*n*time);              /* "loss" */
     float *const d_rnn_gradient_last = buffer<float>(s, TRAIN_D_RNN_GRADIENT_LAST);                 /* (n, 8) */
     float *const d_rnn_gradients = buffer<float>(s, TRAIN_D_RNN_GRADIENTS);                         /* (time, n, 8) */
     float *const gradient_over_time_scratch = buffer<float>(s, TRAIN_GRADIENT_OVER_TIME_SCRATCH);
@@ -189,8 +201,8 @@ STEP_FUNCTION int train_step(Step *s)
     float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                             /* (8, 8) */
     unit(s, 7);   dot(s, d_rnn, d_rnn_gradients, rnn_h_before, 1, 8, 8, n*time, TRANSPOSED, PLAIN); /* "/rnn" */
     save_gradient(s, WEIGHT_R, d_rnn, 256);
-    unit(s, 8);   LAUNCH(s, update, elements(64), 256)(states->r_exp_avg, states->r_exp_avg_sq, w->r,
-            states->r_exp_avg, d_rnn, states->r_exp_avg_sq, w->r, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
-            weight_decay, bias_correction1, bias_correction2, eps, 64);                             /* "r" */
+    unit(s, 8);   LAUNCH(s, update, fours(64), 256)(states->r_exp_avg, states->r_exp_avg_sq, w->r, states->r_exp_avg,
+            d_rnn, states->r_exp_avg_sq, w->r, beta1, one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay,
+            bias_correction1, bias_correction2, eps, 64);                                           /* "r" */
     return s->error;
 }

@@ -19,7 +19,11 @@ __global__ void lt_each(bool *__restrict__ y, const int64_t *__restrict__ index)
 template <class Index>
 __global__ void tanh_each(float *y, const float *x, Index n)
 {
-    FOR_EACH (i, n) y[i] = tanhf(x[i]);
+    FOR_EACH_FOURS (four, n) {
+        const Four<float> x_4(x + four);
+        FourResults<float> y_4(y + four);
+        FOR_FOUR_EACH (i, four, n) y_4[i] = tanhf(x_4[i]);
+    }
 }
 
 /* Loop kernel
@@ -27,7 +31,11 @@ __global__ void tanh_each(float *y, const float *x, Index n)
 template <class Index>
 __global__ void exp_each(float *y, const float *x, Index n)
 {
-    FOR_EACH (i, n) y[i] = expf(x[i]);
+    FOR_EACH_FOURS (four, n) {
+        const Four<float> x_4(x + four);
+        FourResults<float> y_4(y + four);
+        FOR_FOUR_EACH (i, four, n) y_4[i] = expf(x_4[i]);
+    }
 }
 
 /* Outputs of a batch.
@@ -47,12 +55,12 @@ STEP_FUNCTION int infer_step(Step *s)
     for (int64_t t = 0, more = read_flag(s, go); more && !s->error; t++) { /* "/loop" */
         write_int(s, iteration, t);
         LAUNCH(s, lt_each, elements(1), 256)(is_less, iteration);
-        LAUNCH(s, tanh_each, elements(8*n), 256)(loop, loop, 8*n);
+        LAUNCH(s, tanh_each, fours(8*n), 256)(loop, loop, 8*n);
         more = read_flag(s, is_less);
     }
     float *const if_2 = buffer<float>(s, INFER_IF_2);                                               /* (n, 8) */
     if (read_flag(s, go)) { /* "/if" */
-        LAUNCH(s, exp_each, elements(8*n), 256)(if_2, loop, 8*n);
+        LAUNCH(s, exp_each, fours(8*n), 256)(if_2, loop, 8*n);
     } else {
         copy_tensor(s, if_2, loop, 32*n);
     }

@@ -46,7 +46,11 @@ __global__ void squares_of_all(float *difference_out, float *__restrict__ y, con
 template <class Index>
 __global__ void mul_each(float *y, const float *x, Index n)
 {
-    FOR_EACH (i, n) y[i] = 2.f * x[i];
+    FOR_EACH_FOURS (four, n) {
+        const Four<float> x_4(x + four);
+        FourResults<float> y_4(y + four);
+        FOR_FOUR_EACH (i, four, n) y_4[i] = 2.f * x_4[i];
+    }
 }
 
 /* Epilogue of a product, a loop kernel, of "/Tanh"
@@ -55,9 +59,13 @@ __global__ void mul_each(float *y, const float *x, Index n)
 template <class Index>
 __global__ void mul_sub_mul(float *y, const float *gradient, const float *tangent, Index n)
 {
-    FOR_EACH (i, n) {
-        const float tangent_i = tangent[i];
-        y[i] = gradient[i] * (1.f - tangent_i * tangent_i);
+    FOR_EACH_FOURS (four, n) {
+        const Four<float> gradient_4(gradient + four), tangent_4(tangent + four);
+        FourResults<float> y_4(y + four);
+        FOR_FOUR_EACH (i, four, n) {
+            const float tangent_i = tangent_4[i];
+            y_4[i] = gradient_4[i] * (1.f - tangent_i * tangent_i);
+        }
     }
 }
 
@@ -74,15 +82,21 @@ __global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_wei
     const float decay = lr * weight_decay;
     const float root = sqrtf(bias_correction2);
     const float rate = lr / bias_correction1;
-    FOR_EACH (i, n) {
-        const float gradient_i = gradient[i];
-        const float next_exp_avg = beta1 * exp_avg[i] + one_minus_beta1 * gradient_i;
-        const float next_exp_avg_sq = beta2 * exp_avg_sq[i] + one_minus_beta2 * (gradient_i * gradient_i);
-        const float weight_i = weight[i];
-        const float next_weight = weight_i - decay * weight_i - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + eps));
-        new_exp_avg[i] = next_exp_avg;
-        new_exp_avg_sq[i] = next_exp_avg_sq;
-        new_weight[i] = next_weight;
+    FOR_EACH_FOURS (four, n) {
+        const Four<float> exp_avg_4(exp_avg + four), gradient_4(gradient + four);
+        const Four<float> exp_avg_sq_4(exp_avg_sq + four), weight_4(weight + four);
+        FourResults<float> new_exp_avg_4(new_exp_avg + four), new_exp_avg_sq_4(new_exp_avg_sq + four);
+        FourResults<float> new_weight_4(new_weight + four);
+        FOR_FOUR_EACH (i, four, n) {
+            const float gradient_i = gradient_4[i];
+            const float next_exp_avg = beta1 * exp_avg_4[i] + one_minus_beta1 * gradient_i;
+            const float next_exp_avg_sq = beta2 * exp_avg_sq_4[i] + one_minus_beta2 * (gradient_i * gradient_i);
+            const float weight_i = weight_4[i];
+            const float next_weight = weight_i - decay * weight_i - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + eps));
+            new_exp_avg_4[i] = next_exp_avg;
+            new_exp_avg_sq_4[i] = next_exp_avg_sq;
+            new_weight_4[i] = next_weight;
+        }
     }
 }
 
@@ -141,7 +155,7 @@ STEP_FUNCTION int train_step(Step *s)
     unit(s, 3);   if (int error = commit(s, loss)) return error;
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
-    unit(s, 4);   LAUNCH(s, mul_each, elements(4*batch), 256)(down, down, 4*batch);                 /* "loss", in place */
+    unit(s, 4);   LAUNCH(s, mul_each, fours(4*batch), 256)(down, down, 4*batch);                    /* "loss", in place */
 
     /* -- down -- */
     float *const d_down = buffer<float>(s, TRAIN_D_DOWN);                                           /* (32, 4) */
@@ -149,8 +163,8 @@ STEP_FUNCTION int train_step(Step *s)
     save_gradient(s, WEIGHT_DOWN_WEIGHT, d_down, 512);
     float *const d_tanh = buffer<float>(s, TRAIN_D_TANH);                                           /* (batch, 32) */
     unit(s, 6);   dot(s, d_tanh, down, w->down_weight, 1, batch, 32, 4, PLAIN, TRANSPOSED,
-            EPILOGUE(s, mul_sub_mul, elements(32*batch), 256)(d_tanh, d_tanh, tanh, 32*batch));     /* "/down/MatMul", "/Tanh" */
-    unit(s, 7);   LAUNCH(s, update, elements(128), 256)(states->down_weight_exp_avg, states->down_weight_exp_avg_sq,
+            EPILOGUE(s, mul_sub_mul, fours(32*batch), 256)(d_tanh, d_tanh, tanh, 32*batch));        /* "/down/MatMul", "/Tanh" */
+    unit(s, 7);   LAUNCH(s, update, fours(128), 256)(states->down_weight_exp_avg, states->down_weight_exp_avg_sq,
             w->down_weight, states->down_weight_exp_avg, d_down, states->down_weight_exp_avg_sq, w->down_weight, beta1,
             one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 128); /* "down.weight" */
 
@@ -158,13 +172,13 @@ STEP_FUNCTION int train_step(Step *s)
     float *const d_up_add = buffer<float>(s, TRAIN_D_UP_ADD);                                       /* (32) */
     unit(s, 8);   LAUNCH(s, sum_of_columns, rows(1, 64*batch), 64)(d_up_add, d_tanh, batch, 32);    /* "/up/Add" */
     save_gradient(s, WEIGHT_UP_BIAS, d_up_add, 128);
-    unit(s, 9);   LAUNCH(s, update, elements(32), 256)(states->up_bias_exp_avg, states->up_bias_exp_avg_sq, w->up_bias,
+    unit(s, 9);   LAUNCH(s, update, fours(32), 256)(states->up_bias_exp_avg, states->up_bias_exp_avg_sq, w->up_bias,
             states->up_bias_exp_avg, d_up_add, states->up_bias_exp_avg_sq, w->up_bias, beta1, one_minus_beta1, beta2,
             one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 32);        /* "up.bias" */
     float *const d_up = buffer<float>(s, TRAIN_D_UP);                                               /* (16, 32) */
     unit(s, 10);  dot(s, d_up, x, d_tanh, 1, 16, 32, batch, TRANSPOSED, PLAIN);                     /* "/up/MatMul" */
     save_gradient(s, WEIGHT_UP_WEIGHT, d_up, 2048);
-    unit(s, 11);  LAUNCH(s, update, elements(512), 256)(states->up_weight_exp_avg, states->up_weight_exp_avg_sq,
+    unit(s, 11);  LAUNCH(s, update, fours(512), 256)(states->up_weight_exp_avg, states->up_weight_exp_avg_sq,
             w->up_weight, states->up_weight_exp_avg, d_up, states->up_weight_exp_avg_sq, w->up_weight, beta1,
             one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 512); /* "up.weight" */
     return s->error;

@@ -25,7 +25,7 @@ extern "C" int device_launching(Device *, const char *)
 static bool reaches(int64_t n)
 {
 #ifdef __CUDACC__
-    const int64_t limit = sizeof(NARROW_INDEX) == 1 ? 60 : INDEX_LIMIT; /* 8 bits: and a loop's step of 64 */
+    const int64_t limit = sizeof(NARROW_INDEX) == 2 ? 15000 : INDEX_LIMIT; /* 16 bits: and a loop's step past the end */
     return !wide_indices && n <= limit;
 #else
     return n <= INDEX_LIMIT;

@@ -156,25 +156,36 @@ static int64_t reach_of(Case *c, const Launch *l)
     return most;
 }
 
+static bool in_fours(Case *c, const Launch *l)
+{
+    int64_t n;
+    for (int i = 0; i < l->fours_if.n; i++) {
+        if (!expr_evaluate(c->symbols, l->fours_if.at[i], c->dims, &n)) bug("%s: no value for %s", c->name, expr_text(c->arena, l->fours_if.at[i]));
+        if (n % 4) return false;
+    }
+    return true;
+}
+
 static void put_epilogue(Case *c, const Launch *l)
 {
-    buf_printf(c->out, "EPILOGUE(s, %s, ", l->kernel);
+    buf_printf(c->out, l->fours_if.n ? "EPILOGUE_FOURS(s, %s, %s, " : "EPILOGUE(s, %s, ", l->kernel, in_fours(c, l) ? "true" : "false");
     if (l->each)
         buf_printf(c->out, "rows(%s, %s, %s), %d)(", number(c, l->blocks), number(c, l->each), number(c, l->shares), l->threads);
     else
-        buf_printf(c->out, "elements(%s), %d)(", number(c, l->blocks), l->threads);
+        buf_printf(c->out, "%s(%s), %d)(", l->fours ? "fours" : "elements", number(c, l->blocks), l->threads);
 }
 
 static void put_launch(Case *c, const Launch *l)
 {
     if (l->indexed || l->epilogue) buf_printf(c->out, "    s->narrow = reaches(%lld);\n", (long long)reach_of(c, l));
-    const char *macro = l->indexed ? "LAUNCH" : "LAUNCH_PLAIN";
+    const char *macro = l->fours_if.n ? "LAUNCH_FOURS" : l->indexed ? "LAUNCH" : "LAUNCH_PLAIN";
+    const char *kernel = l->fours_if.n ? arena_text(c->arena, "%s, %s", l->kernel, in_fours(c, l) ? "true" : "false") : l->kernel;
     if (l->library)
         buf_printf(c->out, "    %s(s", l->kernel);
     else if (l->each)
-        buf_printf(c->out, "    %s(s, %s, rows(%s, %s), %d)(", macro, l->kernel, number(c, l->blocks), number(c, l->each), l->threads);
+        buf_printf(c->out, "    %s(s, %s, rows(%s, %s), %d)(", macro, kernel, number(c, l->blocks), number(c, l->each), l->threads);
     else
-        buf_printf(c->out, "    %s(s, %s, elements(%s), %d)(", macro, l->kernel, number(c, l->blocks), l->threads);
+        buf_printf(c->out, "    %s(s, %s, %s(%s), %d)(", macro, kernel, l->fours ? "fours" : "elements", number(c, l->blocks), l->threads);
     for (int i = 0; i < l->args.n; i++) {
         const Arg *a = &l->args.at[i];
         const bool begins = l->epilogue && i == l->own;
