@@ -42,9 +42,9 @@ constexpr int attention_lanes(size_t)
 }
 #endif
 
-/* exp of a difference to the highest score; on the processor 0 below the least normal number.  A mask makes many such, and vectors
- * take them out one by one: none reaches exp.  (A minimum of bits, of which the compiler makes no choice around exp; bits of
- * negative numbers grow as those fall.) */
+/* exp of a difference to the highest score; on the processor 0 below the least normal number: a mask makes many such, and numbers that
+ * are not normal are slow.  (Doubles by a minimum of bits, of which the compiler makes no choice around exp: libmvec takes such out
+ * of vectors, one by one.  Bits of negative numbers grow as those fall.) */
 #ifdef __CUDACC__
 ON_DEVICE float exponential(float x)
 {
@@ -57,8 +57,7 @@ ON_DEVICE double exponential(double x)
 #else
 ON_DEVICE float exponential(float x)
 {
-    const uint32_t bits = bit_cast<uint32_t>(x), least = 0xC2AE0000u; /* -87 */
-    return expf(bit_cast<float>(bits < least ? bits : least)) * (x < -87.f ? 0.f : x == x ? 1.f : x);
+    return x < -87.f ? 0.f : expf(x);
 }
 ON_DEVICE double exponential(double x)
 {

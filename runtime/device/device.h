@@ -39,8 +39,8 @@
  * DEVICE=sim runs the CUDA text thread by thread and finds races and wrong barriers: ../sim/sim.h.
  * Breaks: blockIdx on the host belongs to one translation unit; code loaded with dlopen must bring its own launches.
  *
- * Mathematics: expf, tanhf, … for floats, exp, tanh, … for doubles, as in C; on the host they vectorise through glibc's libmvec
- * (link with -lmvec).  maximum, minimum, modulo, power, … stand in arithmetic.h.  No fast-math anywhere: NaN and infinity are kept.
+ * Mathematics: expf, tanhf, … for floats, exp, tanh, … for doubles, as in C; on the host they vectorise, three of them as they stand
+ * in exponentials.h, the others through glibc's libmvec (link with -lmvec).  maximum, minimum, modulo, power, … stand in arithmetic.h.  No fast-math anywhere: NaN and infinity are kept.
  */
 #ifndef DEVICE_DEVICE_H
 #define DEVICE_DEVICE_H
@@ -104,5 +104,8 @@ static inline bool launch_wanted(Step *s, Work work, const char *kernel)
 #include "device_host.h"
 #endif
 #include "arithmetic.h"
+#ifndef __CUDACC__
+#include "exponentials.h"
+#endif
 #include "philox.h"
 #endif
