@@ -19,8 +19,7 @@ enum {
     CHUNK_BYTES = 384 << 10,
     WEIGHT_BYTES = 576 << 10,
     PARTIAL_BYTES = 256 << 10,
-    LEAST_TERMS = 100,   /* of a result, for its being turned to pay */
-    LEAST_PRODUCTS = 32, /* of an element of x */
+    LEAST_TERMS = 8, /* of a result, for its being turned to pay */
     MOST_RUNS = 1024,
     MOST_LANES = 32 /* of a panel of floats */
 };
@@ -47,14 +46,17 @@ template <int S, class T> static inline void swap_all(typename Lanes<T>::V *v)
         if (!(i & S)) swap_blocks<S, T>(v[i], v[i | S]);
 }
 
-/* Of N rows of `from` the first N columns: column i to `to + at[i]`, the first `count` of them. */
-template <class T, class Offset> static inline void turn_block(T *to, const Offset *at, int64_t count, const T *from, int64_t row)
+/* Of `rows` rows of `from` (N at most, zeros in place of missing ones) the first N columns: column i to `to + at[i]`, the first `count`
+ * of them. */
+template <class T, class Offset>
+static inline void turn_block(T *to, const Offset *at, int64_t count, const T *from, int64_t row, int64_t rows = Lanes<T>::N)
 {
     constexpr int N = Lanes<T>::N;
 #ifdef __AVX512F__
     typename Lanes<T>::V v[N];
 #pragma GCC unroll 16
-    for (int i = 0; i < N; i++) v[i] = *(const typename Lanes<T>::V *)(from + i * row);
+    for (int i = 0; i < N; i++)
+        v[i] = i < rows ? *(const typename Lanes<T>::V *)(from + i * row) : typename Lanes<T>::V{};
     swap_all<1, T>(v);
     swap_all<2, T>(v);
     swap_all<4, T>(v);
@@ -66,7 +68,7 @@ template <class T, class Offset> static inline void turn_block(T *to, const Offs
         for (int i = 0; i < count; i++) *(typename Lanes<T>::V *)(to + at[i]) = v[i];
 #else
     for (int i = 0; i < count; i++)
-        for (int j = 0; j < N; j++) to[at[i] + j] = from[j * row + i];
+        for (int j = 0; j < N; j++) to[at[i] + j] = j < rows ? from[j * row + i] : T(0);
 #endif
 }
 
@@ -130,7 +132,9 @@ static Chunk chunk_of(const Conv &s, const Chunking &c, int64_t index)
     return chunk;
 }
 
-/* to (places, pitch) of planes from (channels, plane), plane a box of `size`; `image` elements from image to image. */
+/* to (places, pitch) of planes from (channels, plane), plane a box of `size`; `image` elements from image to image.  Where channels
+ * are no multiple of the lanes, zeros are written past those of a place, onto the next one's first or past the end: so a place's last
+ * channels come before its first, and places in their order. */
 template <class T>
 static void turn_chunk(T *to, const Chunk &k, const T *from, const int64_t *size, int64_t image, int64_t channels, int64_t pitch)
 {
@@ -150,14 +154,17 @@ static void turn_chunk(T *to, const Chunk &k, const T *from, const int64_t *size
     for (int64_t i = 0; i < k.images; i++, to += places * pitch) {
         const T *planes = from + (k.image + i) * image;
         for (int64_t p = 0; p < n;) {
-            const bool block = p + N <= n && source[p + N - 1] - source[p] == N - 1;
-            const int64_t width = block ? N : 1;
-            int64_t c = 0;
-            if (block)
-                for (; c + N <= channels; c += N) turn_block(to + c, target + p, N, planes + c * plane + source[p], plane);
-            for (; c < channels; c++)
-                for (int64_t j = 0; j < width; j++) to[target[p + j] + c] = planes[c * plane + source[p + j]];
-            p += width;
+            if (p + N > n && n >= N && source[n - 1] - source[n - N] == N - 1) p = n - N; /* some of them once more */
+            if (p + N <= n && source[p + N - 1] - source[p] == N - 1) {
+                const T *here = planes + source[p];
+                const int64_t whole = channels / N * N;
+                if (whole < channels) turn_block(to + whole, target + p, N, here + whole * plane, plane, channels - whole);
+                for (int64_t c = 0; c < whole; c += N) turn_block(to + c, target + p, N, here + c * plane, plane);
+                p += N;
+            } else {
+                for (int64_t c = 0; c < channels; c++) to[target[p] + c] = planes[c * plane + source[p]];
+                p++;
+            }
         }
     }
 }
@@ -174,12 +181,15 @@ static void turn_results(T *y, const Chunk &k, const T *results, int64_t width, 
     for (int64_t i = 0; i < N; i++) at[i] = i * plane;
     for (int64_t i = 0; i < k.images; i++, results += positions * width) {
         T *planes = y + (k.image + i) * image + first;
-        int64_t p = 0;
-        for (; p + N <= positions; p += N)
-            for (int64_t c = 0; c < channels; c += N)
-                turn_block(planes + c * plane + p, at, least(N, channels - c), results + p * width + c, width);
-        for (; p < positions; p++)
-            for (int64_t c = 0; c < channels; c++) planes[c * plane + p] = results[p * width + c];
+        for (int64_t p = 0; p < positions; p += N) {
+            if (p + N > positions && positions >= N) p = positions - N; /* some of them once more */
+            if (p + N <= positions)
+                for (int64_t c = 0; c < channels; c += N)
+                    turn_block(planes + c * plane + p, at, least(N, channels - c), results + p * width + c, width);
+            else
+                for (int64_t q = p; q < positions; q++)
+                    for (int64_t c = 0; c < channels; c++) planes[c * plane + q] = results[q * width + c];
+        }
     }
 }
 
@@ -374,11 +384,13 @@ template <class T> static Panels panels_of(int64_t channels)
     const int64_t N = Lanes<T>::N, width = channels <= N ? N : 2 * N;
     return {width, (channels + width - 1) / width};
 }
-/* Whether turning pays: lanes must not lie idle, and what is turned must be used often enough (`uses` products an element). */
-template <class T> static bool suits_last(const Conv &s, int64_t lanes, int64_t rows, int64_t uses, int64_t least_uses)
+/* Whether turning pays: lanes must not lie idle, and what is turned must be used: by a few terms of a result, and not passed over. */
+template <class T> static bool suits_last(const Conv &s, int64_t lanes, int64_t rows, int64_t terms)
 {
     const int64_t taps = volume(s.k), weights = rows * taps * panels_of<T>(lanes).width * (int64_t)sizeof(T);
-    return lanes >= Lanes<T>::N / 2 && uses >= least_uses && taps <= MOST_RUNS && weights <= WEIGHT_BYTES;
+    for (int i = 0; i < 3; i++)
+        if (s.x[i] > 1 && s.stride[i] > s.k[i]) return false;
+    return lanes >= Lanes<T>::N / 2 && terms >= LEAST_TERMS && taps <= MOST_RUNS && weights <= WEIGHT_BYTES;
 }
 static int64_t images_a_task(const Conv &s, int64_t panels)
 {
@@ -392,12 +404,12 @@ template <bool GRAD_INPUT, class T> static bool product_last(T *made, const T *r
     const int64_t lanes = GRAD_INPUT ? inputs : outputs, depth = GRAD_INPUT ? outputs : inputs;
     const int64_t *const made_size = GRAD_INPUT ? s.x : s.y, *const read_size = GRAD_INPUT ? s.y : s.x;
     const int64_t made_plane = volume(made_size), read_plane = volume(read_size);
-    if (!suits_last<T>(s, lanes, depth, depth * taps / phases, LEAST_TERMS)) return false;
+    if (!suits_last<T>(s, lanes, depth, depth * taps / phases)) return false;
     const Panels panels = panels_of<T>(lanes);
     const Chunking cut = cut_chunks(s, GRAD_INPUT, sizeof(T), depth, images_a_task(s, panels.count));
     if (!cut.chunks) return false;
     share_runs(s.groups * panels.count * cut.chunks, shared, [=, &s](int64_t first, int64_t last) {
-        alignas(64) T turned[CHUNK_BYTES / sizeof(T)], weights[WEIGHT_BYTES / sizeof(T)], results[CHUNK_RESULTS * MOST_LANES];
+        alignas(64) T turned[CHUNK_BYTES / sizeof(T) + Lanes<T>::N], weights[WEIGHT_BYTES / sizeof(T)], results[CHUNK_RESULTS * MOST_LANES];
         int32_t from[CHUNK_RESULTS], to[CHUNK_RESULTS];
         Run runs[MOST_RUNS];
         int64_t packed = -1;
@@ -462,7 +474,7 @@ template <class T> static bool conv_last_grad_weight(T *dw, const T *dy, const T
     enum { WANTED_TASKS = 8, BLOCK = 32 };
     const int64_t inputs = s.c / s.groups, outputs = s.o / s.groups, taps = volume(s.k), P = volume(s.y), plane = volume(s.x);
     const int64_t blocks = inputs < 2 * BLOCK ? 1 : inputs / BLOCK;
-    if (!suits_last<T>(s, outputs, (inputs + blocks - 1) / blocks, outputs * taps / volume(s.stride), LEAST_PRODUCTS)) return false;
+    if (!suits_last<T>(s, outputs, (inputs + blocks - 1) / blocks, outputs * taps / volume(s.stride))) return false;
     const Panels panels = panels_of<T>(outputs);
     const Chunking cut = cut_chunks(s, false, sizeof(T), (inputs + blocks - 1) / blocks, most(1, 256 / P));
     if (!cut.chunks) return false;
@@ -472,7 +484,7 @@ template <class T> static bool conv_last_grad_weight(T *dw, const T *dy, const T
     alignas(64) T partial[PARTIAL_BYTES / sizeof(T)];
     T *const partials = partial;
     share_runs(products * parts, shared, [=, &s](int64_t first, int64_t last) {
-        alignas(64) T turned[CHUNK_BYTES / sizeof(T)], own[WEIGHT_BYTES / sizeof(T)], gradients[CHUNK_RESULTS * MOST_LANES];
+        alignas(64) T turned[CHUNK_BYTES / sizeof(T) + Lanes<T>::N], own[WEIGHT_BYTES / sizeof(T)], gradients[CHUNK_RESULTS * MOST_LANES + Lanes<T>::N];
         int32_t from[CHUNK_RESULTS];
         Run runs[MOST_RUNS];
         Chunk turn;
