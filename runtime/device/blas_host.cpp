@@ -1,5 +1,6 @@
 /* blas.h on the processor. */
 #include "blas.h"
+enum { PRODUCTS_WORTH = 1 << 17 }; /* multiplications that are worth more than one thread */
 #include "dot_deep.h"
 #define bfloat16 cblas_bfloat16 /* OpenBLAS has a type of that name */
 #include <cblas.h>
@@ -108,7 +109,7 @@ template <class T> static void shared_gemm(const Product &p, const T *a, const T
 /* ---- few rows ---- */
 /* A recurrent cell multiplies a few rows by the same matrix at every step; the library would pack that matrix anew each time.
  * Here it is read as it lies, a block of rows and columns at a time, the sums in registers. */
-enum { FEW_ROWS = 64, FEWEST_ROWS = 8, FEW_BYTES = 1 << 20, PRODUCTS_WORTH = 1 << 18 };
+enum { FEW_ROWS = 64, FEWEST_ROWS = 8, FEW_BYTES = 1 << 20 };
 
 /* V lanes of columns */
 template <int V, class T> static void multiply_columns(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k)

@@ -1,12 +1,13 @@
 /* Part of blas_host.cpp: c (m, n) = a (k, m)^T · b (k, n) where k is long and c is small: the gradient of a weight, a sum over all
  * samples and steps.  A library shares out such a product badly.  Here c is shared out, and k is walked in chunks, of which a few
- * columns of a and of b are put side by side, so that the sums stay in registers and what they read stays near.
+ * columns of a and of b are put side by side, so that the sums stay in registers and what they read stays near.  Where a and b are
+ * narrow, they are read as they lie.
  * The order of the sums depends on nothing but k. */
 #ifndef DEVICE_DOT_DEEP_H
 #define DEVICE_DOT_DEEP_H
 #include "tile.h"
 
-enum { DEEP_CHUNK = 192, DEEP_ROWS = 64, DEEP_LEAST = 256, DEEP_SUMS = 1 << 17 };
+enum { DEEP_CHUNK = 192, DEEP_ROWS = 64, DEEP_LEAST = 256, DEEP_SUMS = 1 << 17, NARROW_BYTES = 512 };
 
 /* rows of `width` elements out of rows of `from_row`, the missing ones 0 */
 template <class T> static void pack_columns(T *to, const T *from, int64_t rows, int64_t from_row, int64_t columns, int64_t width)
@@ -46,11 +47,42 @@ static void deep_part(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_
     }
 }
 
+/* V vectors of columns, R rows of c at most: a's and b's rows are as near as they can be. */
+template <int V, class T>
+static void narrow_part(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, int64_t rows, bool add)
+{
+    const T *from[V];
+    for (int v = 0; v < V; v++) from[v] = b + v * Lanes<T>::N;
+    if (add)
+        register_rows<block_rows(V), V, true>(rows, c, n, a, 1, m, from, n, k);
+    else
+        register_rows<block_rows(V), V, false>(rows, c, n, a, 1, m, from, n, k);
+}
+template <int V, class T> static void narrow_dot(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, bool add)
+{
+    constexpr int64_t R = block_rows(V), WIDTH = V * Lanes<T>::N;
+    const int64_t down = (m + R - 1) / R, across = n / WIDTH;
+    share_out(down * across, m * n * k > PRODUCTS_WORTH, [=](int64_t part) {
+        const int64_t row = part / across * R, column = part % across * WIDTH;
+        narrow_part<V>(c + row * n + column, a + row, b + column, m, n, k, m - row < R ? m - row : R, add);
+    });
+}
+
 /* True where it was done. */
 template <class T> static bool deep_dot(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, bool add)
 {
     constexpr int64_t WIDTH = 2 * Lanes<T>::N;
     if (k < DEEP_LEAST || k < m || k < n || m < 8 || n < WIDTH / 2 || m * n > DEEP_SUMS) return false;
+    if (n % Lanes<T>::N == 0 && n * (int64_t)sizeof(T) <= NARROW_BYTES && m * (int64_t)sizeof(T) <= NARROW_BYTES) {
+        const int64_t vectors = n / Lanes<T>::N;
+        if (vectors % 3 == 0)
+            narrow_dot<3>(c, a, b, m, n, k, add);
+        else if (vectors % 2 == 0)
+            narrow_dot<2>(c, a, b, m, n, k, add);
+        else
+            narrow_dot<1>(c, a, b, m, n, k, add);
+        return true;
+    }
     const int64_t threads = threads_most(), groups = (m + DEEP_ROWS - 1) / DEEP_ROWS, blocks = (n + WIDTH - 1) / WIDTH;
     const int64_t wanted = (threads + groups - 1) / groups, splits = wanted < blocks ? wanted : blocks;
     share_out(groups * splits, true, [=](int64_t part) {

@@ -60,24 +60,32 @@ DEVICE int64_t tiles(int64_t n, int64_t size)
     for (RowBlocks blocks(n); blocks.more(); blocks.next())                                                                        \
         for (int64_t first = blocks.first(), last = blocks.last(), once = 1; once; once = 0)
 
-/* f(row, j, element) for the elements of a (rows, depth) · b (depth, n), rows first to last; a and y row after row. */
-template <class T, class F>
-__device__ void rows_dot_each(const T *a, Strided<T> b, int64_t first, int64_t last, int64_t n, int64_t depth, F f)
+/* Columns from .. from + columns of it, COLUMNS at most. */
+template <int COLUMNS, class T, class F>
+ROWS_DOT void rows_dot_tile(const T *a, Strided<T> b, int64_t first, int64_t last, int64_t from, int columns, int64_t depth, F f)
 {
     typedef typename std::conditional<sizeof(T) == 2, float, T>::type Sum;
-    constexpr int COLUMNS = ROW_TILE_BYTES / sizeof(Sum);
+    Tile<Sum, BLOCK_ROWS, COLUMNS> x;
     const int rows = (int)(last - first);
+    x.product(strided(a + first * depth, depth, 1), strided(b.at + from * b.column, b.row, b.column), depth, rows, columns);
+    x.each([=](int m, int j, Sum &v) INLINED { f(first + m, from + j, v); }, rows, columns);
+}
+/* f(row, j, element) for the elements of a (rows, depth) · b (depth, n), rows first to last; a and y row after row. */
+template <class T, class F>
+ROWS_DOT void rows_dot_each(const T *a, Strided<T> b, int64_t first, int64_t last, int64_t n, int64_t depth, F f)
+{
+    constexpr int COLUMNS = ROW_TILE_BYTES / (sizeof(T) == 2 ? 4 : sizeof(T));
     FOR_TILES(i, tiles(n, COLUMNS))
     {
-        Tile<Sum, BLOCK_ROWS, COLUMNS> x;
         const int64_t from = i * COLUMNS;
         const int columns = n - from < COLUMNS ? (int)(n - from) : COLUMNS;
-        x.product(strided(a + first * depth, depth, 1), strided(b.at + from * b.column, b.row, b.column), depth, rows, columns);
-        x.each([=](int m, int j, Sum &v) INLINED { f(first + m, from + j, v); }, rows, columns);
+        with_width<COLUMNS>(columns, [=](auto width) INLINED {
+            rows_dot_tile<decltype(width)::value>(a, b, first, last, from, columns, depth, f);
+        });
     }
 }
 /* y (rows, n) = a (rows, depth) · b (depth, n) */
-template <class T> __device__ void rows_dot(T *y, const T *a, Strided<T> b, int64_t first, int64_t last, int64_t n, int64_t depth)
+template <class T> ROWS_DOT void rows_dot(T *y, const T *a, Strided<T> b, int64_t first, int64_t last, int64_t n, int64_t depth)
 {
     rows_dot_each(a, b, first, last, n, depth, [=](int64_t row, int64_t j, auto v) INLINED { y[row * n + j] = T(v); });
 }

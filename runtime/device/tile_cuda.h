@@ -8,6 +8,11 @@
 #define FOR_BLOCK_ROWS(row, first, last) for (int64_t row = (first) + threadIdx.x / 32; row < (last); row += blockDim.x / 32)
 #define FOR_ROW_LANES(j, n) for (int64_t j = threadIdx.x % 32; j < (n); j += 32)
 enum { BLOCK_ROWS = 8, ROW_TILE_BYTES = 128 };
+#define ROWS_DOT __device__
+template <int COLUMNS, class Call> __device__ void with_width(int, Call call)
+{
+    call(std::integral_constant<int, COLUMNS>());
+}
 struct RowBlocks {
     int64_t n, at;
     __device__ RowBlocks(int64_t rows) : n(rows), at(blockIdx.x * (int64_t)BLOCK_ROWS) {}

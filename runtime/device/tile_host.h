@@ -9,6 +9,19 @@
 #define FOR_BLOCK_ROWS(row, first, last) for (int64_t row = first; row < (last); row++)
 #define FOR_ROW_LANES(j, n) FOR_LANES(j, n)
 enum { BLOCK_ROWS = 16, ROW_TILE_BYTES = 256 };
+#define ROWS_DOT inline INLINED
+/* call(width) with the narrowest of four widths that holds the columns; they are mostly constant, and one call is left. */
+template <int COLUMNS, class Call> static inline INLINED void with_width(int columns, Call call)
+{
+    if (columns <= COLUMNS / 4)
+        call(std::integral_constant<int, COLUMNS / 4>());
+    else if (columns <= COLUMNS / 2)
+        call(std::integral_constant<int, COLUMNS / 2>());
+    else if (columns <= COLUMNS * 3 / 4)
+        call(std::integral_constant<int, COLUMNS * 3 / 4>());
+    else
+        call(std::integral_constant<int, COLUMNS>());
+}
 /* This block's share of n rows, in equal parts. */
 struct RowBlocks {
     int64_t from, n, parts, part = 0;
