@@ -10,7 +10,7 @@
 
 enum { HALVES = 24 };                       /* halves of blocks along the step */
 static const int64_t EFFORT = 6000000;      /* looks at listed buffers, all orders together */
-static const int64_t MOVES_EFFORT = 800000; /* all moves together: about 5 ms */
+static const int64_t MOVES_EFFORT = 800000, MOVES_EFFORT_IN_ALL = 8000000; /* of some moves, about 5 ms; of all */
 enum { MOST_MOVES = 3000 };
 
 typedef struct {
@@ -146,7 +146,7 @@ static int random_below(uint64_t *state, int n)
 
 typedef struct {
     int *order, *tried, *best_order; /* n each */
-    int64_t *at;                     /* of the best */
+    int64_t *at, *current_at;        /* of the best; of `order` */
     int64_t arena, peak;
     bool first_fit;
 } Search;
@@ -158,15 +158,15 @@ static void move_earlier(int *order, int from, int to)
     order[to] = moved;
 }
 
-/* Changes the order at one place: mostly, a buffer that tops the best arena goes earlier; else two change places. */
-static void disturb(const Packing *p, const Search *s, int *order, uint64_t *random)
+/* Changes the order at one place: mostly, a buffer that tops the arena goes earlier; else two change places. */
+static void disturb(const Packing *p, const Search *s, int64_t arena, int *order, uint64_t *random)
 {
     int n = p->n;
     if (next_random(random) % 10 < 6) {
         int start = random_below(random, n);
         for (int k = 0; k < n; k++) {
             int place_of = (start + k) % n, i = order[place_of];
-            if (s->at[i] + p->buffers[i].bytes < s->arena || !p->buffers[i].bytes) continue;
+            if (s->current_at[i] + p->buffers[i].bytes < arena || !p->buffers[i].bytes) continue;
             move_earlier(order, place_of, random_below(random, place_of + 1));
             return;
         }
@@ -176,24 +176,65 @@ static void disturb(const Packing *p, const Search *s, int *order, uint64_t *ran
     order[b] = swapped;
 }
 
-static void improve(Packing *p, Search *s)
+static void keep_best(const Packing *p, Search *s, const int *order, int n, int64_t arena)
 {
-    uint64_t random = 1;
-    int64_t current = s->arena, effort = p->effort + MOVES_EFFORT;
-    size_t bytes = (size_t)p->n * sizeof *s->order;
-    memcpy(s->order, s->best_order, bytes);
-    for (int move = 0; move < MOST_MOVES && p->effort < effort && s->arena > s->peak; move++) {
+    s->arena = arena;
+    memcpy(s->best_order, order, (size_t)n * sizeof *order);
+    memcpy(s->at, p->at, (size_t)n * sizeof *s->at);
+}
+
+/* Moves within the first `large` of the order, packed alone; when they get better than ever, the rest is packed behind them. */
+static void improve(Packing *p, Search *s, int large, uint64_t *random)
+{
+    const int n = p->n;
+    const size_t bytes = (size_t)n * sizeof *s->order, at_bytes = (size_t)n * sizeof *s->at;
+    const int64_t effort = p->effort + MOVES_EFFORT;
+    p->n = large;
+    int64_t current = pack(p, s->order, s->first_fit, INT64_MAX - 1), best = current;
+    memcpy(s->current_at, p->at, at_bytes);
+    for (int move = 0; move < MOST_MOVES && p->effort < effort && best > s->peak && s->arena > s->peak; move++) {
         memcpy(s->tried, s->order, bytes);
-        disturb(p, s, s->tried, &random);
-        bool fit = next_random(&random) % 10 < 7 ? s->first_fit : !s->first_fit, worse_too = next_random(&random) % 50 == 0;
+        disturb(p, s, current, s->tried, random);
+        bool fit = next_random(random) % 10 < 7 ? s->first_fit : !s->first_fit, worse_too = next_random(random) % 50 == 0;
         int64_t limit = worse_too ? INT64_MAX - 1 : current, arena = pack(p, s->tried, fit, limit);
-        p->effort += p->n / 2;
+        p->effort += large / 2;
         if (arena > limit) continue;
         current = arena;
         memcpy(s->order, s->tried, bytes);
-        if (arena >= s->arena) continue;
-        s->arena = arena;
-        memcpy(s->at, p->at, (size_t)p->n * sizeof *s->at);
+        memcpy(s->current_at, p->at, at_bytes);
+        if (arena >= best || arena >= s->arena) continue;
+        best = arena;
+        p->n = n;
+        arena = pack(p, s->tried, fit, s->arena - 1);
+        if (arena < s->arena) keep_best(p, s, s->tried, n, arena);
+        p->n = large;
+    }
+    p->n = n;
+}
+
+/* Those larger than a part of the peak first, as they stand in the best order: in `order`, and how many they are. */
+static int large_first(const Packing *p, Search *s, int64_t part)
+{
+    int large = 0, rest = 0;
+    for (int k = 0; k < p->n; k++) large += p->buffers[s->best_order[k]].bytes >= part;
+    for (int k = 0, first = 0; k < p->n; k++) {
+        const bool is_large = p->buffers[s->best_order[k]].bytes >= part;
+        s->order[is_large ? first++ : large + rest++] = s->best_order[k];
+    }
+    return large;
+}
+
+/* First the few large buffers alone, where each move tells and costs little; then with smaller ones; then all.  More rounds of it where the
+ * arena is still wider than it need be by more than a fiftieth. */
+static void move_about(Packing *p, Search *s)
+{
+    enum { SHARES = 4, ROUNDS = 5 };
+    static const int64_t shares[SHARES] = {20, 60, 180, INT64_MAX};
+    const int64_t effort = p->effort + MOVES_EFFORT_IN_ALL;
+    uint64_t random = 1;
+    for (int i = 0; i < ROUNDS * SHARES && p->effort < effort && s->arena - s->peak > (i < SHARES ? 0 : s->peak / 50); i++) {
+        const int large = large_first(p, s, s->peak / shares[i % SHARES]);
+        if (large > 1) improve(p, s, large, &random);
     }
 }
 
@@ -207,10 +248,8 @@ static void try_orders(Packing *p, Search *s, Ranked *ranked)
         int64_t arena = pack(p, s->tried, first_fit, s->arena - 1);
         if (p->effort - before > dearest) dearest = p->effort - before;
         if (arena >= s->arena) continue;
-        s->arena = arena;
         s->first_fit = first_fit;
-        memcpy(s->best_order, s->tried, (size_t)p->n * sizeof *s->tried);
-        memcpy(s->at, p->at, (size_t)p->n * sizeof *s->at);
+        keep_best(p, s, s->tried, p->n, arena);
     }
 }
 
@@ -222,14 +261,15 @@ int64_t planner_offsets(const Interval *buffers, int n, int64_t *at)
     Search s = {.at = at, .arena = INT64_MAX - 1, .peak = planner_live_peak(buffers, n)};
     Ranked *ranked = malloc(count * sizeof *ranked);
     p.memory = malloc(count * (HALVES + 1 + 3) * sizeof *p.memory);
-    p.at = calloc(count, sizeof *p.at);
+    p.at = calloc(2 * count, sizeof *p.at);
     if (ranked && p.memory && p.at && s.peak >= 0) {
         for (int i = 0; i <= HALVES; i++) p.lists[i] = p.memory + count * (size_t)i;
         s.order = p.memory + count * (HALVES + 1);
         s.tried = s.order + n;
         s.best_order = s.tried + n;
+        s.current_at = p.at + n;
         try_orders(&p, &s, ranked);
-        improve(&p, &s);
+        if (s.arena > s.peak) move_about(&p, &s);
     } else
         s.arena = -1;
     free(ranked);

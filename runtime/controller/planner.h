@@ -2,7 +2,7 @@
  * runs.  Plans come from a ladder (ladder.h).
  *
  * Offsets follow "dynamic storage allocation" as it is known: several orders (size, area, lifetime, time) x best fit, then moves of
- * the buffer that tops the arena.  Effort is counted, never timed: the same dims give the same offsets on every machine. */
+ * the buffer that tops the arena, among the largest ones alone, then among more and more.  Effort is counted, never timed: the same dims give the same offsets on every machine. */
 #ifndef PLANNER_H
 #define PLANNER_H
 #include "flow.h"
