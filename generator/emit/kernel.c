@@ -220,6 +220,7 @@ void block_open(Kernel *k, const char *format, ...)
     k->block[k->depth].head = format_text(k->arena, format, args);
     va_end(args);
     k->block[k->depth].guard = false;
+    k->block[k->depth].before = "";
     k->block[k->depth].text = (Buf){.arena = k->arena};
     k->depth++;
 }
@@ -250,7 +251,8 @@ const char *block_close_guard(Kernel *k)
 void block_close_with(Kernel *k, const char *end)
 {
     leave(k);
-    buf_printf(&k->block[k->depth - 1].text, "%s {\n%s%s\n", k->block[k->depth].head, buf_text(&k->block[k->depth].text), end);
+    buf_printf(&k->block[k->depth - 1].text, "%s%s {\n%s%s\n", k->block[k->depth].before, k->block[k->depth].head,
+               buf_text(&k->block[k->depth].text), end);
 }
 
 void block_close(Kernel *k)
@@ -263,6 +265,7 @@ void block_close(Kernel *k)
         return;
     }
     leave(k);
+    buf_put(&k->block[k->depth - 1].text, k->block[k->depth].before);
     buf_printf(&k->block[k->depth - 1].text, strlen(head) + strlen(text) < 110 ? "%s %s" : "%s\n\t%s", head, text);
 }
 

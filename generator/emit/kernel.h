@@ -122,6 +122,7 @@ typedef struct Kernel {
     struct {
         Buf text;
         const char *head; /* "FOR_EACH (i, n)"; NULL: the function's body */
+        const char *before; /* lines that stand right before the head, behind what is moved out of the block */
         bool guard;       /* a condition: nothing inside may be moved out */
     } block[MAX_BLOCKS];
     const char *index_type; /* "Index": a kernel in two forms, with 32-bit and with 64-bit indices; else "int64_t" */

@@ -173,7 +173,7 @@ static void rows_body(Kernel *k, Reduction *r)
     row_groups(k, row, s.kept, s.n_kept, of_group);
     part_bounds(k, r, &s, part, &from, &to);
     r->sum = fresh_name(k, reduced_word(k->group, r->y));
-    line(k, "%s %s = %s;", r->by.type, r->sum, r->by.start);
+    const char *start = text_of(k, "%s %s = %s;\n", r->by.type, r->sum, r->by.start);
     const int open = open_reduced(k, &s, 1, from, to, of_group);
     const int last = s.reduced[s.n_reduced - 1];
     if (open == 0 && r->parts) { /* a loop from first to last, counted from 0 */
@@ -191,6 +191,7 @@ static void rows_body(Kernel *k, Reduction *r)
         block_open(k, "REDUCES(%s, %s)\nFOR_THREADS (j, %s)", r->by.reduces, r->sum, size_bare(k, k->groups[last].extent));
         of_group[last] = affine_var(k, group_var(k, last, "j"));
     }
+    k->block[k->depth - 1 - open].before = start;
     take_element(k, r, of_group, r->sum);
     block_close(k);
     for (int i = 0; i < open; i++) block_close(k);

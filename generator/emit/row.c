@@ -263,16 +263,17 @@ static int next_reductions(Kernel *k, RowPlan *p, int t, Cell **set, Combining *
 
 static void reduction_loop(Kernel *k, RowPlan *p, int t, Cell **set, int n, const Combining *by, Affine *of_group)
 {
-    Buf names = {.arena = k->arena};
+    Buf names = {.arena = k->arena}, starts = {.arena = k->arena};
     bool last = true;
     for (int i = 0; i < n; i++) {
         set[i]->name = fresh_name(k, local_name(k, set[i]->value));
-        line(k, "%s %s = %s;", by->type, set[i]->name, by->start);
+        buf_printf(&starts, "%s %s = %s;\n", by->type, set[i]->name, by->start);
         buf_printf(&names, ", %s", set[i]->name);
     }
     for (int i = 0; i < p->n; i++) last = last && !(p->cell[i].reduced && p->cell[i].loop == t + 1 && !p->cell[i].name);
     const bool with_stores = last && stores(p, t);
     const int open = open_row(k, "THREADS", text_of(k, "%s%s", by->reduces, buf_text(&names)), of_group);
+    k->block[k->depth - k->lane_blocks - open].before = buf_text(&starts);
     const Index index = axes_index(k, of_group);
     Code x[MAX_CELLS];
     for (int i = 0; i < n; i++) {

@@ -17,13 +17,13 @@ __global__ void norm(float *__restrict__ mean_out, float *__restrict__ inverse_d
                      const float *__restrict__ gain, const float *__restrict__ bias, Index rows)
 {
     FOR_ROWS (row, rows) {
-        float sum = 0;
         const Index at = row * 16;
+        float sum = 0;
         REDUCES(+, sum)
         FOR_THREADS (j, 16) sum += x[at + j];
         sum = block_sum(sum);
-        float squares = 0;
         const float mean = sum / 16.f;
+        float squares = 0;
         REDUCES(+, squares)
         FOR_THREADS (j, 16) {
             const float centred = x[at + j] - mean;
@@ -188,13 +188,13 @@ __global__ void sum_of_rows(float *__restrict__ y, const float *__restrict__ gra
                             Index rows, Index length)
 {
     FOR_ROWS (row, rows) {
-        double sum = 0;
         const Index outer = row / length;
         const Index outer2 = outer / 2;
         const Index inner = row % length;
         const Index inner2 = outer % 2;
         const Index gradient_at = outer2 * (length * 16) + inner * 16 + inner2 * 8;
         const Index attended_at = row * 8;
+        double sum = 0;
         REDUCES(+, sum)
         FOR_THREADS (j, 8) sum += (double)gradient[gradient_at + j] * (double)attended[attended_at + j];
         sum = block_sum(sum);
