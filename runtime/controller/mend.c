@@ -172,11 +172,13 @@ bool mend_make(Mend *m, Part *part, Step *s)
     s->watch = NULL;
     s->refused = NULL;
     s->begun = true;
+    s->narrow = false; /* the program's guard is about its own kernels */
     faults->held = true;
     run_apart(m, part, s);
     faults->held = false;
     s->watch = as_it_was.watch;
     s->refused = as_it_was.refused;
+    s->narrow = as_it_was.narrow;
     if (!s->error) return true;
     s->error = as_it_was.error;
     return false;

@@ -127,15 +127,16 @@ auto launch_of(Step *s, void (*narrow)(N...), void (*wide)(W...), const char *na
 }
 #define LAUNCH(s, kernel, work, threads) launch_of(s, kernel<NARROW_INDEX>, kernel<int64_t>, #kernel, work, threads)
 
-/* A kernel in three forms: in fours with narrow indices; one by one with narrow, and with wide ones. */
+/* A kernel in four forms: in fours or one by one, with narrow or with wide indices. */
 template <class... N, class... W>
-auto launch_of(Step *s, bool divisible, void (*fours)(N...), void (*narrow)(N...), void (*wide)(W...), const char *name, Work work, int threads)
+auto launch_of(Step *s, bool divisible, void (*fours)(N...), void (*narrow)(N...), void (*wide_fours)(W...), void (*wide)(W...), const char *name,
+               Work work, int threads)
 {
-    if (!s->narrow || !divisible) work.at_once = 1;
-    return launch_of(s, divisible ? fours : narrow, wide, name, work, threads);
+    if (!divisible) work.at_once = 1;
+    return launch_of(s, divisible ? fours : narrow, divisible ? wide_fours : wide, name, work, threads);
 }
 #define LAUNCH_FOURS(s, kernel, divisible, work, threads)                                                                          \
-    launch_of(s, divisible, kernel<NARROW_INDEX, 4>, kernel<NARROW_INDEX, 1>, kernel<int64_t, 1>, #kernel, work, threads)
+    launch_of(s, divisible, kernel<NARROW_INDEX, 4>, kernel<NARROW_INDEX, 1>, kernel<int64_t, 4>, kernel<int64_t, 1>, #kernel, work, threads)
 
 /* x of all threads combined, in an order that depends on blockDim alone; every thread gets the result. */
 template <class T, class Combine> __device__ T block_reduce(T x, T unit, Combine combine)
