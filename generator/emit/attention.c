@@ -18,7 +18,7 @@ typedef struct {
     Expr *queries, *keys;
     const char *type;
     int64_t size, value_size;
-    bool skips;                  /* a mask empties blocks */
+    bool skips; /* a mask empties blocks */
 } Attention;
 
 /* ---- bodies ---- */
@@ -136,9 +136,9 @@ static const char *distance(Kernel *k, const View *view, const Value *v)
 /* ---- loops ---- */
 typedef struct {
     Attention *a;
-    Index batch;               /* of queries: batch and shared axes */
-    Affine first, last;        /* of the block that is held */
-    Affine from, to;           /* of the one that passes by */
+    Index batch;        /* of queries: batch and shared axes */
+    Affine first, last; /* of the block that is held */
+    Affine from, to;    /* of the one that passes by */
     bool own_keys;
 } Blocks;
 
@@ -259,7 +259,8 @@ static void forward_body(Kernel *k, void *context)
     Attention *a = context;
     Blocks b = {.a = a};
     Value *top = a->op->out[1], *scale = a->op->out[2];
-    const char *to_y = param_result(k, a->y.root, "y"), *to_top = param_result(k, top, "top"), *to_scale = param_result(k, scale, "scale");
+    const char *to_y = param_result(k, a->y.root, "y"), *to_top = param_result(k, top, "top"),
+               *to_scale = param_result(k, scale, "scale");
     const int axes = a->batch + a->shared;
     line(k, "SHARED AttentionForward<%s, %lld, %lld, %s> tile;", a->type, (long long)a->size, (long long)a->value_size,
          a->allowed ? "true" : "false");
@@ -275,8 +276,8 @@ static void forward_body(Kernel *k, void *context)
     line(k, "tile.add(%s, %s, to - from + 1);", address(k, a, &a->v, &kv), distance(k, &a->v, a->p.v));
     block_close(k);
     if (a->skips) block_close(k);
-    line(k, "tile.finish(%s, %s, %s, %s, last - first + 1, %s);", at_view(k, &a->y, to_y, &q), distance(k, &a->y, a->op->out[0]), place(k, top, to_top, &row),
-         place(k, scale, to_scale, &row), size_bare(k, a->keys));
+    line(k, "tile.finish(%s, %s, %s, %s, last - first + 1, %s);", at_view(k, &a->y, to_y, &q), distance(k, &a->y, a->op->out[0]),
+         place(k, top, to_top, &row), place(k, scale, to_scale, &row), size_bare(k, a->keys));
     block_close(k);
 }
 

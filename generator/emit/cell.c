@@ -39,8 +39,8 @@ typedef struct {
     VEC(const Value *) local; /* values that scratch memory holds, and where: wider types first, so that all are aligned */
     VEC(Expr *) local_at;
     const char **carry, **result; /* names */
-    int *dot_of;        /* by part: the dot whose elements it takes as they are made; -1 */
-    bool *taken;        /* by part: a dot of which that is so */
+    int *dot_of;                  /* by part: the dot whose elements it takes as they are made; -1 */
+    bool *taken;                  /* by part: a dot of which that is so */
 } CellPlan;
 
 static Value *view_root(Value *v)
@@ -171,7 +171,8 @@ static const char *parameter_name(Kernel *k, const CellPlan *c, const Value *ins
     const char *name = plain_name(k->arena, *inside->name ? inside->name : "x");
     if (strcmp(name, "stash") == 0 || strcmp(name, "x") == 0 || strcmp(name, "constant_in") == 0) {
         const Group whole = {.ops = c->g->ops};
-        name = outside->origin == FROM_OP && outside->def->kind != OP_scan ? operand_word(k->arena, &whole, inside) : operand_word(k->arena, c->group, outside);
+        name = outside->origin == FROM_OP && outside->def->kind != OP_scan ? operand_word(k->arena, &whole, inside)
+                                                                           : operand_word(k->arena, c->group, outside);
         const char *use = use_word(&whole, inside, 0);
         if (use && outside->rank == 1) name = use;
     }
@@ -414,7 +415,8 @@ static void copy_parts(Kernel *k, CellPlan *c)
 /* ---- the kernel ---- */
 static void declare_operands(Kernel *k, CellPlan *c)
 {
-    for (int i = 0; i < c->op->n_out; i++) param_result(k, c->op->out[i], c->result[i] = fresh_name(k, scan_word(k->arena, c->op, i)));
+    for (int i = 0; i < c->op->n_out; i++)
+        param_result(k, c->op->out[i], c->result[i] = fresh_name(k, scan_word(k->arena, c->op, i)));
     for (int i = 0; i < c->op->n_in; i++) {
         Value *inside = c->g->inputs.at[i], *outside = c->op->in[i];
         if (i < c->carries)
@@ -440,14 +442,16 @@ static void begin_step(Kernel *k, CellPlan *c)
     for (int i = 0; i < c->slices; i++) {
         Value *inside = c->g->inputs.at[c->carries + i], *outside = c->op->in[c->carries + i];
         if (!inside->users.n && !in_values(inside, (const Value *const *)c->g->outputs.at, c->g->outputs.n)) continue;
-        const char *whole = param_operand(k, outside, parameter_name(k, c, inside, outside)), *name = fresh_name(k, text_of(k, "%s_t", whole));
+        const char *whole = param_operand(k, outside, parameter_name(k, c, inside, outside)),
+                   *name = fresh_name(k, text_of(k, "%s_t", whole));
         line(k, "const %s *const %s = %s + t * %s;", dtype_c(inside->dtype), name, whole, size_text(k, count_of(c->all, inside)));
         know(k, c, inside, name, level);
     }
     for (int i = 0; i < c->stacked; i++) {
         const Value *v = output(c, c->carries + i);
         const char *whole = param_result(k, c->op->out[c->carries + i], NULL);
-        line(k, "%s *const %s = %s + t * %s;", dtype_c(v->dtype), stacked_now(k, c, c->carries + i), whole, size_text(k, count_of(c->all, v)));
+        line(k, "%s *const %s = %s + t * %s;", dtype_c(v->dtype), stacked_now(k, c, c->carries + i), whole,
+             size_text(k, count_of(c->all, v)));
     }
     for (int i = 0; i < c->carries; i++) {
         know(k, c, c->g->inputs.at[i], c->carry[i], level);

@@ -104,7 +104,10 @@ static Code load(Kernel *k, Value *v, const Index *index)
     const bool again = name != NULL;
     if (!name) name = param_value(k, v, false);
     if (affine_level(k, &offset) > level) level = affine_level(k, &offset);
-    const char *form = is_half(v->dtype) ? "float(%s)" : v->dtype == DTYPE_bool ? "is_true(%s)" : "%s", *one = lanes_load(k, v, name, again, &offset);
+    const char *form = is_half(v->dtype)        ? "float(%s)"
+                       : v->dtype == DTYPE_bool ? "is_true(%s)"
+                                                : "%s",
+               *one = lanes_load(k, v, name, again, &offset);
     return (Code){text_of(k, form, one ? one : text_of(k, "%s[%s]", name, affine_text(k, &offset))), BINDS_ATOM, level};
 }
 
@@ -328,7 +331,8 @@ static Code elementwise(Kernel *k, Value *v, const Index *index)
     for (int i = 0; i < op->n_in; i++)
         if (in[i].level > level) level = in[i].level;
     for (int i = 0; i < op->n_in; i++)
-        if (in[i].level < level && k->pass == PASS_WRITE && strpbrk(in[i].text, "(/*") && in[i].binds < BINDS_ATOM + (strchr(in[i].text, '(') != NULL))
+        if (in[i].level < level && k->pass == PASS_WRITE && strpbrk(in[i].text, "(/*") &&
+            in[i].binds < BINDS_ATOM + (strchr(in[i].text, '(') != NULL))
             in[i] = named(k, in[i], compute_type(op->in[i]->dtype), local_name(k, op->in[i]));
     if (op->kind == OP_cast) return cast_code(k, v->dtype, op->in[0]->dtype, in[0]);
     if (op->kind == OP_bitcast)
@@ -446,8 +450,7 @@ static void add_range(Kernel *k, Code *all, const Affine *a, Expr *size)
 static bool never_within(Kernel *k, const Affine *a, Expr *size)
 {
     Expr *least = affine_extreme(k, a, true), *most = affine_extreme(k, a, false);
-    return (least && expr_at_least(k->symbols, least, size)) ||
-           (most && expr_at_least(k->symbols, expr_int(k->symbols, -1), most));
+    return (least && expr_at_least(k->symbols, least, size)) || (most && expr_at_least(k->symbols, expr_int(k->symbols, -1), most));
 }
 
 /* result[start + step * i] = a[i]: at r stands a[(r - start) / step] where that is an index of a. */
@@ -606,7 +609,8 @@ Code element(Kernel *k, Value *v, const Index *index)
     const bool whole = k->whole == v;
     k->whole = whole && v->def && op_info(v->def->kind)->class == INDEX && v->def->n_in == 1 ? v->def->in[0] : NULL;
     for (int i = 0; i < k->at_hand.n; i++) /* a sum over the row: the same for all its elements */
-        if (k->at_hand.at[i].value == v && !k->at_hand.at[i].in_memory) return (Code){k->at_hand.at[i].name, BINDS_ATOM, k->at_hand.at[i].level ? k->at_hand.at[i].level : 1};
+        if (k->at_hand.at[i].value == v && !k->at_hand.at[i].in_memory)
+            return (Code){k->at_hand.at[i].name, BINDS_ATOM, k->at_hand.at[i].level ? k->at_hand.at[i].level : 1};
     Buf buf = {.arena = k->arena};
     buf_put(&buf, index->flat ? "flat" : "");
     for (int i = 0; i < (index->flat ? 1 : index->rank); i++) buf_printf(&buf, "[%s]", affine_key(k, &index->at[i]));

@@ -357,7 +357,8 @@ const char *param_value(Kernel *k, Value *v, bool result)
     for (int i = 0; i < k->params.n && result; i++)
         if (k->params.at[i].arg.value == v && k->params.at[i].result) return k->params.at[i].name;
     const char *type = text_of(k, result ? "%s *" : "const %s *", dtype_c(v->dtype));
-    return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, result ? fresh_name(k, made_word(v)) : telling_name(k, v), type, result);
+    return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, result ? fresh_name(k, made_word(v)) : telling_name(k, v), type,
+                     result);
 }
 
 const char *param_result(Kernel *k, Value *v, const char *name)
@@ -373,7 +374,8 @@ const char *param_operand(Kernel *k, Value *v, const char *name)
 const char *param_called(Kernel *k, Value *v, const char *base)
 {
     for (int i = 0; i < k->params.n; i++)
-        if (k->params.at[i].arg.kind == ARG_VALUE && k->params.at[i].arg.value == v && !k->params.at[i].result) return k->params.at[i].name;
+        if (k->params.at[i].arg.kind == ARG_VALUE && k->params.at[i].arg.value == v && !k->params.at[i].result)
+            return k->params.at[i].name;
     return param_operand(k, v, fresh_name(k, base));
 }
 
@@ -417,7 +419,9 @@ bool keeps_places(const Group *group)
     for (int i = 0; i < group->ops.n; i++) {
         const Op *op = group->ops.at[i];
         const OpClass class = op_info(op->kind)->class;
-        if (class != ELEMENTWISE && class != REDUCE && op->kind != OP_constant && op->kind != OP_dims && op->kind != OP_iota && op->kind != OP_broadcast && op->kind != OP_reshape) return false;
+        if (class != ELEMENTWISE && class != REDUCE && op->kind != OP_constant && op->kind != OP_dims && op->kind != OP_iota &&
+            op->kind != OP_broadcast && op->kind != OP_reshape)
+            return false;
     }
     return true;
 }
@@ -430,7 +434,11 @@ void sizes_any(Kernel *k, int innermost)
         const int g = part->group;
         if (g < 0 || g == innermost || !expr_is_int(k->groups[g].extent, NULL)) continue;
         if (innermost >= 0 && k->groups[g].extent == k->groups[innermost].extent) continue;
-        const char *base = k->n_groups == 1 ? "n" : k->n_axes >= 4 && part->axis == 1 ? "channels" : k->groups[g].kind ? "length" : g == 0 ? "rows" : "inner";
+        const char *base = k->n_groups == 1                    ? "n"
+                           : k->n_axes >= 4 && part->axis == 1 ? "channels"
+                           : k->groups[g].kind                 ? "length"
+                           : g == 0                            ? "rows"
+                                                               : "inner";
         size_any(k, k->groups[g].extent, base);
     }
 }

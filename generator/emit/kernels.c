@@ -190,7 +190,8 @@ static void note_reach(Kernel *k, Launch *l, Expr *rows)
 {
     Arena *arena = k->all->arena;
     for (int i = 0; i < k->params.n; i++)
-        if (k->params.at[i].arg.kind == ARG_VALUE) kernel_reaches(k, count_of(k->all, k->params.at[i].arg.value));
+        if (k->params.at[i].arg.kind == ARG_VALUE)
+            kernel_reaches(k, count_of(k->all, k->params.at[i].arg.value));
         else if (k->params.at[i].arg.kind == ARG_EXPR && strcmp(k->params.at[i].type, k->index_type) == 0)
             kernel_reaches(k, k->params.at[i].arg.expr);
     kernel_reaches(k, rows);
@@ -233,7 +234,10 @@ static const char *anonymous(Kernel *k, const char *text)
 static const char *kind_text(const Kernel *k)
 {
     if (k->kind) return k->kind;
-    if (k->group->product && !k->part) return k->group->kind == GROUP_LOOP ? "epilogue of a product, a loop kernel," : k->group->kind == GROUP_ROW ? "epilogue of a product, a row kernel," : "epilogue of a product, a sum of columns,";
+    if (k->group->product && !k->part)
+        return k->group->kind == GROUP_LOOP  ? "epilogue of a product, a loop kernel,"
+               : k->group->kind == GROUP_ROW ? "epilogue of a product, a row kernel,"
+                                             : "epilogue of a product, a sum of columns,";
     switch (k->group->kind) {
     case GROUP_LOOP: return is_update(k->group) ? "update kernel" : moves_alone(k->group) ? "copying kernel" : "loop kernel";
     case GROUP_ROW: return "row kernel";
@@ -410,7 +414,9 @@ bool kernels_in_place(const Group *group, const Value *in, const Value *out)
     const bool reads = in_values(in, (const Value *const *)group->in.at, group->in.n);
     if (!reads || !in_values(out, (const Value *const *)group->out.at, group->out.n)) return false;
     if (group->kind == GROUP_SCATTER) return main_op(group)->in[0] == in;
-    if (group->kind == GROUP_DOT) return main_op(group)->kind == OP_dot_add && main_op(group)->in[2] == in && main_op(group)->in[0] != in && main_op(group)->in[1] != in;
+    if (group->kind == GROUP_DOT)
+        return main_op(group)->kind == OP_dot_add && main_op(group)->in[2] == in && main_op(group)->in[0] != in &&
+               main_op(group)->in[1] != in;
     const bool stores = group->kind == GROUP_REDUCE && group->product == in && out != reduction_of(group)->out[0];
     if (!stores && group->kind != GROUP_LOOP && group->kind != GROUP_ROW) return false;
     if (dtype_bytes(in->dtype) != dtype_bytes(out->dtype)) return false;

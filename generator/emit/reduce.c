@@ -11,8 +11,8 @@ typedef struct {
     Value *x, *y;
     Value *const *stored; /* values of x's shape that the group keeps */
     int n_stored;
-    Expr *parts;                                           /* NULL: in one go */
-    Expr *offset;                                          /* of the parts in scratch memory */
+    Expr *parts;  /* NULL: in one go */
+    Expr *offset; /* of the parts in scratch memory */
     Combining by;
     const char *sum; /* the variable that it is put together in */
     /* by the body, for the launch */
@@ -209,7 +209,8 @@ static void columns_body(Kernel *k, Reduction *r)
     const int column = s.kept[s.n_kept - 1];
     Expr *rows = groups_extent(k, s.kept, s.n_kept - 1), *width = k->groups[column].extent,
          *both = r->parts ? expr_mul(k->symbols, rows, r->parts) : rows;
-    if (k->n_groups == 2 && keeps_places(k->group)) size_any(k, k->groups[s.reduced[0]].extent, "rows"), size_any(k, width, "columns");
+    if (k->n_groups == 2 && keeps_places(k->group))
+        size_any(k, k->groups[s.reduced[0]].extent, "rows"), size_any(k, width, "columns");
     if (r->parts) size_called(k, r->parts, "parts");
     size_called(k, width, "columns");
     size_called(k, k->groups[s.reduced[0]].extent, "rows");
@@ -392,7 +393,7 @@ static void emit_plain(Emission *e, Reduction *r)
     e->scratch = expr_mul(symbols, expr_mul(symbols, kept, r->parts),
                           expr_int(symbols, strcmp(r->by.type, "float") == 0  ? 4
                                             : strcmp(r->by.type, "bool") == 0 ? 1
-                                                                           : 8));
+                                                                              : 8));
     k = kernel_new_indexed(e->all, e->group);
     kernel_axes(k, r->x->shape, kinds, r->x->rank);
     kernel_write(k, reduce_body, r);

@@ -29,14 +29,18 @@ static void put_buffers(Report *r, const Program *p)
     for (int i = 0; i < r->l->inputs.n; i++)
         if (p->input_buffer[i] >= 0) first[p->input_buffer[i]] = 0, is_input[p->input_buffer[i]] = 1;
     for (int i = 0; i < p->outputs.n; i++) last[p->outputs.at[i].buffer] = p->positions;
-    buf_put(&r->out, "/* name, type and shape, where it comes from, bytes, first and last launch (-1: never there), 1: of the batch */\n"
-                     "buffers: [\n");
+    buf_put(&r->out,
+            "/* name, type and shape, where it comes from, bytes, first and last launch (-1: never there), 1: of the batch */\n"
+            "buffers: [\n");
     for (int b = 0; b < p->buffers.n; b++) {
         const Buffer *buffer = &p->buffers.at[b];
         const bool never = by_units && !touched[b] && !is_input[b];
         buf_printf(&r->out, "[\"%s\",%d,%d,%d,%d,%d,%d],\n", buffer->c,
                    report_word(r, arena_text(r->arena, "%s %s", buffer->type, buffer->shape)), report_word(r, buffer->source),
-                   report_size(r, buffer->bytes), never ? NEVER : first[b], never ? NEVER : last[b] < first[b] ? first[b] : last[b],
+                   report_size(r, buffer->bytes), never ? NEVER : first[b],
+                   never                ? NEVER
+                   : last[b] < first[b] ? first[b]
+                                        : last[b],
                    is_input[b]);
     }
     buf_put(&r->out, "],\n");
@@ -135,15 +139,16 @@ static void put_units(Report *r, const Program *p)
     buf_put(&r->out, "/* first and last launch, node, place in works */\nunits: [\n");
     for (int u = 0; u < p->units.n; u++) {
         const Unit *unit = &p->units.at[u];
-        const char *work = arena_text(
-            r->arena, "%d,%d,%d,%d,%d,%d", report_word(r, group_kind_name(unit->group->kind)),
-            kernels_word(r, &p->items, unit->first_item, unit->last_item), ops_word(r, unit->group), report_size(r, unit->flops),
-            report_size(r, unit_moved(r, p, unit)), report_size(r, unit_saved(r, p, unit, counted)));
+        const char *work = arena_text(r->arena, "%d,%d,%d,%d,%d,%d", report_word(r, group_kind_name(unit->group->kind)),
+                                      kernels_word(r, &p->items, unit->first_item, unit->last_item), ops_word(r, unit->group),
+                                      report_size(r, unit->flops), report_size(r, unit_moved(r, p, unit)),
+                                      report_size(r, unit_saved(r, p, unit, counted)));
         if (!map_has(works, work)) map_set(works, work, (void *)(intptr_t)(map_count(works) + 1));
         buf_printf(&r->out, "[%d,%d,%d,%d],\n", unit->first, unit->last, report_word(r, unit->source),
                    (int)(intptr_t)map_get(works, work) - 1);
     }
-    buf_put(&r->out, "],\n/* kind, kernels, operations, flops, bytes moved, bytes saved by fusing (-1: nothing is fused) */\nworks: [\n");
+    buf_put(&r->out,
+            "],\n/* kind, kernels, operations, flops, bytes moved, bytes saved by fusing (-1: nothing is fused) */\nworks: [\n");
     for (int i = 0; i < map_count(works); i++) buf_printf(&r->out, "[%s],\n", map_key(works, i));
     buf_put(&r->out, "],\n");
 }

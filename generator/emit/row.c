@@ -333,7 +333,8 @@ static void row_body(Kernel *k, void *context)
     sizes_any(k, k->n_groups - 1);
     size_called(k, r->rows, "rows");
     for (int i = 1; i < n_kept; i++) size_called(k, k->groups[kept[i]].extent, "length");
-    if (k->n_groups && k->groups[k->n_groups - 1].kind) size_called(k, k->groups[k->n_groups - 1].extent, expr_is(r->rows, 1) ? "n" : "columns");
+    if (k->n_groups && k->groups[k->n_groups - 1].kind)
+        size_called(k, k->groups[k->n_groups - 1].extent, expr_is(r->rows, 1) ? "n" : "columns");
     for (int g = 0; g + 1 < k->n_groups; g++)
         if (k->groups[g].kind) size_called(k, k->groups[g].extent, "length");
     block_open(k, "FOR_ROWS (row, %s)", size_bare(k, r->rows));
