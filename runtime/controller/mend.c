@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../device/copies.h"
 #include "../device/memory.h"
 
 static void begins(Watch *watch, Step *step);
@@ -42,7 +41,6 @@ void mend_destroy(Mend *mend)
     }
     trace_destroy(mend->nan);
     fallback_destroy(mend->fallback);
-    free(mend->aside);
     free(mend->before);
     free(mend->made);
     free(mend);
@@ -54,92 +52,31 @@ bool mend_possible(const Mend *mend)
 }
 
 /* ---- memory ---- */
-static bool beside_arena(Mend *m, int64_t bytes)
+static void release(Mend *m)
 {
-    if (bytes <= m->memory_bytes) return true;
-    void *at;
-    device_finish(m->device);
+    if (m->memory || m->host) device_finish(m->device);
     device_release(m->device, m->memory);
-    m->memory = NULL;
-    m->memory_bytes = 0;
-    if (device_allocate(m->device, (size_t)bytes, &at)) return false;
-    m->memory = at;
-    m->memory_bytes = bytes;
-    if (bytes > m->most_bytes) m->most_bytes = bytes;
-    return true;
+    device_release_host(m->device, m->host);
+    m->memory = m->host = NULL;
+    m->room = 0;
 }
 
-typedef struct {
-    int64_t first, behind;
-} Span;
-
-static int by_first(const void *a, const void *b)
+/* Room for what operations hand each other: on the device, or where that has none, in memory of the host that it can reach. */
+static bool make_room(Mend *m, int64_t bytes)
 {
-    const Span *x = a, *y = b;
-    return (x->first > y->first) - (x->first < y->first);
-}
-
-static int spans_of(const Touched *t, const Step *s, const int *list, Span *out)
-{
-    int n = 0;
-    for (; *list != TOUCHES_END; list++) {
-        const Tensor tensor = touched_tensor(t, s, *list);
-        const int64_t first = tensor.at - s->arena;
-        if (tensor.in_arena) out[n++] = (Span){first, (first + tensor.bytes + 255) / 256 * 256};
-    }
-    return n;
-}
-
-/* The largest part of the arena that the unit does not touch. */
-static bool largest_gap(const Mend *m, const Part *part, const Step *s, Span *gap)
-{
-    const int *reads = touched_reads(&part->touched, s->unit), *writes = touched_writes(&part->touched, s->unit);
-    int most = 1;
-    for (const int *w = reads; w < writes || *w != TOUCHES_END; w++) most++;
-    Span *spans = malloc((size_t)most * sizeof *spans);
-    if (!spans) return false;
-    int n = spans_of(&part->touched, s, reads, spans);
-    n += spans_of(&part->touched, s, writes, spans + n);
-    qsort(spans, (size_t)n, sizeof *spans, by_first);
-    int64_t behind = 0;
-    *gap = (Span){0, 0};
-    for (int i = 0; i <= n; i++) {
-        const int64_t first = i < n ? spans[i].first : m->arena_bytes;
-        if (first - behind > gap->behind - gap->first) *gap = (Span){behind, first};
-        if (i < n && spans[i].behind > behind) behind = spans[i].behind;
-    }
-    free(spans);
-    return true;
-}
-
-/* Copies beside the launches must not meet what lies there meanwhile. */
-static bool copies_rest(const Step *s)
-{
-    int error = 0;
-    for (int k = 0; s->copies && s->recompute && k < s->program->n_points && !error; k++)
-        if (s->recompute->acts[k] == POINT_OFFLOADS) error = copies_out_done(s->copies, k);
-    return !error && !(s->copies && copies_back_done(s->copies));
-}
-
-static bool within_arena(Mend *m, Part *part, Step *s, int64_t bytes)
-{
-    Span gap;
-    if (!largest_gap(m, part, s, &gap) || gap.behind - gap.first < bytes || !copies_rest(s)) {
-        snprintf(m->why, sizeof m->why, "its operations one by one need %lld bytes beside what they read and write", (long long)bytes);
+    void *at;
+    if (bytes <= m->room) return true;
+    release(m);
+    if (!device_allocate(m->device, (size_t)bytes, &at)) {
+        m->memory = at;
+        if (bytes > m->most_bytes) m->most_bytes = bytes;
+    } else if (!device_allocate_host(m->device, (size_t)bytes, &at)) {
+        m->host = at;
+    } else {
+        snprintf(m->why, sizeof m->why, "there is no memory for %lld bytes that its operations hand each other", (long long)bytes);
         return false;
     }
-    if (bytes > m->aside_bytes) {
-        free(m->aside);
-        m->aside = malloc((size_t)bytes);
-        m->aside_bytes = m->aside ? bytes : 0;
-    }
-    char *at = s->arena + gap.first;
-    if (!m->aside || device_download(m->device, m->aside, at, (size_t)bytes)) {
-        snprintf(m->why, sizeof m->why, "the host has no %lld bytes for a part of the arena", (long long)bytes);
-        return false;
-    }
-    part->apart(s, s->unit, at);
-    if (device_upload(m->device, at, m->aside, (size_t)bytes) && !s->error) s->error = DEVICE_COPY_FAILED;
+    m->room = bytes;
     return true;
 }
 
@@ -147,15 +84,12 @@ static bool within_arena(Mend *m, Part *part, Step *s, int64_t bytes)
 static void run_apart(Mend *m, Part *part, Step *s)
 {
     const int64_t bytes = part->apart(s, s->unit, NULL);
-    bool ran = true;
-    if (bytes < 0) {
-        snprintf(m->why, sizeof m->why, "it is one operation, and has no other form");
+    bool ran = bytes >= 0;
+    if (!ran) snprintf(m->why, sizeof m->why, "it is one operation, and has no other form");
+    if (ran && make_room(m, bytes))
+        part->apart(s, s->unit, m->memory ? m->memory : m->host ? m->host : s->arena); /* of no bytes: any address */
+    else
         ran = false;
-    } else if (beside_arena(m, bytes)) {
-        part->apart(s, s->unit, m->memory ? m->memory : s->arena); /* of no bytes: any address */
-    } else {
-        ran = within_arena(m, part, s, bytes);
-    }
     if (ran && s->error) snprintf(m->why, sizeof m->why, "its kernel %s: %s", s->kernel, device_error_text(s->error));
     if (!ran) s->error = DEVICE_LAUNCH_FAILED;
 }
@@ -250,13 +184,12 @@ static void ends(Watch *watch, Step *step)
 }
 
 /* ---- a step ---- */
-void mend_begin(Mend *mend, Step *step, int64_t arena_bytes, MendWatch watch)
+void mend_begin(Mend *mend, Step *step, MendWatch watch)
 {
     Mend *m = mend;
     const Part *part = part_of(m, step->program);
     m->wants = m->fallback ? watch : MEND_FAILURES;
     m->watch.every = m->trace || m->wants != MEND_FAILURES || device_faults(m->device)->garble_launch;
-    m->arena_bytes = arena_bytes;
     m->most_bytes = 0;
     m->saved = -1;
     m->why[0] = 0;
@@ -271,10 +204,7 @@ void mend_end(Mend *mend, Step *step)
 {
     Mend *m = mend;
     if (step->begun && !step->ended && (m->watch.every || step->error)) ends(&m->watch, step);
-    if (m->memory) device_finish(m->device);
-    device_release(m->device, m->memory);
-    m->memory = NULL;
-    m->memory_bytes = 0;
+    release(m);
 }
 
 bool mend_event(Mend *mend, Mended *event)

@@ -2,8 +2,8 @@
  * or where it made a NaN that they do not make, unfused.cu's function for that unit makes the results instead, in the same places.  The unit
  * stays with that for the rest of the run, when it is run again for a buffer that was given up, too; the others stay fused.
  *
- * What the operations hand each other lies beside the arena where the device has room within its limit, else in a part of the arena
- * whose content waits in the host's memory meanwhile. */
+ * What the operations hand each other lies beside the arena where the device has room within its limit, else in memory of
+ * the host that it can reach. */
 #ifndef MEND_H
 #define MEND_H
 #include "fallback.h"
@@ -22,8 +22,8 @@ typedef struct {
 Mend *mend_create(const Model *m, struct Device *device, const char *folder, Trace *trace);
 void mend_destroy(Mend *mend);
 typedef enum { MEND_FAILURES, MEND_VERIFY, MEND_NAN } MendWatch; /* failures alone; each unit is compared; units that make a NaN are */
-/* Before and behind a step of training; arena_bytes: of s->arena. */
-void mend_begin(Mend *mend, Step *step, int64_t arena_bytes, MendWatch watch);
+/* Before and behind a step of training. */
+void mend_begin(Mend *mend, Step *step, MendWatch watch);
 void mend_end(Mend *mend, Step *step);
 bool mend_possible(const Mend *mend);
 bool mend_event(Mend *mend, Mended *event); /* what has been mended since it was last asked; false: no more */

@@ -28,13 +28,13 @@ static bool make_room(Mend *m, const Part *part, const Step *s)
         const Tensor t = touched_tensor(&part->touched, s, *w);
         bytes += t.bytes > 0 ? t.bytes : 0;
     }
-    if (bytes <= m->room) return true;
+    if (bytes <= m->writes_room) return true;
     free(m->before);
     free(m->made);
     m->before = malloc((size_t)bytes);
     m->made = malloc((size_t)bytes);
-    m->room = m->before && m->made ? bytes : 0;
-    return m->room > 0;
+    m->writes_room = m->before && m->made ? bytes : 0;
+    return m->writes_room > 0;
 }
 
 void check_begins(Mend *m, Part *part, Step *s)

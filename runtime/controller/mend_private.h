@@ -20,13 +20,10 @@ struct Mend {
     Part part[PARTS_MOST];
     int n_parts;
     MendWatch wants;
-    int64_t arena_bytes;
-    char *memory; /* of the device, beside the arena */
-    int64_t memory_bytes, most_bytes;
-    char *aside; /* of the host: a part of the arena meanwhile */
-    int64_t aside_bytes;
+    char *memory, *host; /* one of them: of the device, or of the host */
+    int64_t room, most_bytes;
     char *before, *made; /* of the host: what a unit writes, before it ran and as it made it */
-    int64_t room;        /* of each */
+    int64_t writes_room; /* of each */
     int saved;           /* unit whose writes stand in `before`; -1 */
     Mended event[MENDED_MOST];
     int n_events, n_told;

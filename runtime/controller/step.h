@@ -87,6 +87,7 @@ template <class T> static inline void fetch(Step *s, int point, T *&pointer, int
 {
     if (!offloaded(s, point)) return;
     const Recompute *r = s->recompute;
+    unit_ends(s);
     s->at[b] = r->back_at[point];
     pointer = buffer<T>(s, b);
     if (!s->error) note_error(s, copies_back(s->copies, pointer, r->host_at[point], r->copied[point]));

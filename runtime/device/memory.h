@@ -30,6 +30,8 @@ int64_t device_free_bytes(const Device *device);       /* now */
 int64_t device_overhead_bytes(const Device *device);   /* context and libraries, measured at open; 0 on the host */
 int device_allocate(Device *device, size_t bytes, void **at); /* aligned to 256; contents undefined (host: filled with 0xA5 when DISC_POISON is set) */
 void device_release(Device *device, void *at);
+int device_allocate_host(Device *device, size_t bytes, void **at); /* memory of the host that kernels can reach, aligned to 256; not counted */
+void device_release_host(Device *device, void *at);
 int64_t device_high_water(const Device *device);       /* most bytes allocated at once */
 int64_t device_allocations(const Device *device);      /* how many so far: none may happen during a step */
 int device_upload(Device *device, void *to, const void *from, size_t bytes);

@@ -194,6 +194,18 @@ void device_release(Device *device, void *at)
     }
 }
 
+int device_allocate_host(Device *, size_t bytes, void **at)
+{
+    if (cudaHostAlloc(at, bytes ? bytes : 1, cudaHostAllocMapped) == cudaSuccess) return DEVICE_OK;
+    cudaGetLastError(); /* told here: no later launch is blamed for it */
+    return DEVICE_OUT_OF_MEMORY;
+}
+
+void device_release_host(Device *, void *at)
+{
+    if (at) cudaFreeHost(at);
+}
+
 int64_t device_high_water(const Device *device)
 {
     return device->high_water;

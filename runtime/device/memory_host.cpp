@@ -112,6 +112,17 @@ void device_release(Device *device, void *at)
     }
 }
 
+int device_allocate_host(Device *, size_t bytes, void **at)
+{
+    *at = aligned_alloc(ALIGNMENT, bytes ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT);
+    return *at ? DEVICE_OK : DEVICE_OUT_OF_MEMORY;
+}
+
+void device_release_host(Device *, void *at)
+{
+    free(at);
+}
+
 int64_t device_high_water(const Device *device)
 {
     return device->high_water;

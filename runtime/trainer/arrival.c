@@ -38,13 +38,14 @@ static void read_integers(const InputInfo *info, const void *data, int64_t n, Ar
     out->highest = counted ? highest : 0;
 }
 
-/* Not finite: all bits of the exponent are set. */
+/* Not finite: all bits of the exponent are set, and one more at its low end carries into the sign's place.  Nothing but and, add and or: as fast
+ * as the numbers come from memory on any processor. */
 #define READ_FLOATS(type, exponent)                                                                                                \
     do {                                                                                                                           \
-        const type *x = data;                                                                                                      \
-        type worst = 0;                                                                                                            \
-        for (int64_t i = 0; i < n; i++) worst = (type)((x[i] & (exponent)) > worst ? (x[i] & (exponent)) : worst);                 \
-        not_finite = worst == (exponent);                                                                                          \
+        const type *x = data, one = (type)((exponent) & (~(exponent) + 1));                                                        \
+        type carried = 0;                                                                                                          \
+        for (int64_t i = 0; i < n; i++) carried |= (type)((type)(x[i] & (exponent)) + one);                                        \
+        not_finite = carried >> (8 * sizeof(type) - 1);                                                                            \
     } while (0)
 
 bool floats_finite(int dtype, const void *data, int64_t n)

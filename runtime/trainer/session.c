@@ -335,7 +335,7 @@ int step_launch(Session *s, const Program *program, int64_t number, MendWatch wa
     step->program = program;
     step->loss = NAN; /* until the commit point */
     const bool mends = s->mend && program->n_units;
-    if (mends) mend_begin(s->mend, step, s->arena_bytes, watch);
+    if (mends) mend_begin(s->mend, step, watch);
     int ended = program->run(step);
     const bool failed = ended == step->error;
     if (mends) mend_end(s->mend, step);
