@@ -76,6 +76,22 @@ DOT_TYPES(DOT)
 SHORT_TYPES(DOT)
 #undef DOT
 
+/* Products of a batch whose matrices lie `apart` elements from one another: 0 where all have the same one.
+ *     for each i of batch:  c + i * apart.c (m, n) = a + i * apart.a (m, k) · b + i * apart.b (k, n);  apart.c 0: c is the sum of all,
+ * which 16-bit floats should not be summed in. */
+struct Apart {
+    int64_t a, b, c;
+};
+#define DOT_AS(R, T)                                                                                                               \
+    void dot_apart(Step *s, R *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, \
+                   bool trans_b);
+#define DOT(T) DOT_AS(T, T)
+#define DOT_FLOATS(T) DOT_AS(float, T)
+DOT_TYPES(DOT) SHORT_TYPES(DOT_FLOATS)
+#undef DOT_AS
+#undef DOT
+#undef DOT_FLOATS
+
 /* The types that a program multiplies: its Makefile may name fewer, so that less is compiled (-D'USED_TYPES(T)=T(float)'). */
 #ifndef USED_TYPES
 #define USED_TYPES(T) DOT_TYPES(T)

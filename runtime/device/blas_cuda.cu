@@ -4,11 +4,10 @@
 #include <limits.h>
 
 static cublasStatus_t gemm(const Step *s, cublasOperation_t tb, cublasOperation_t ta, int n, int m, int k, const double *b,
-                           int ldb, const double *a, int lda, double *c, int batch, bool add)
+                           int ldb, const double *a, int lda, double *c, Apart apart, int batch, bool add)
 {
     const double one = 1, kept = add ? 1 : 0;
-    return cublasDgemmStridedBatched((cublasHandle_t)s->blas, tb, ta, n, m, k, &one, b, ldb, (long long)k * n, a, lda, (long long)m * k, &kept, c, n,
-                                     (long long)m * n, batch);
+    return cublasDgemmStridedBatched((cublasHandle_t)s->blas, tb, ta, n, m, k, &one, b, ldb, apart.b, a, lda, apart.a, &kept, c, n, apart.c, batch);
 }
 
 /* Floats of 32 or 16 bits, summed as those of 32. */
@@ -26,66 +25,67 @@ static cublasStatus_t gemm(const Step *s, cublasOperation_t tb, cublasOperation_
 }
 template <class R, class T>
 static cublasStatus_t gemm(const Step *s, cublasOperation_t tb, cublasOperation_t ta, int n, int m, int k, const T *b, int ldb,
-                           const T *a, int lda, R *c, int batch, bool add)
+                           const T *a, int lda, R *c, Apart apart, int batch, bool add)
 {
     const float one = 1, kept = add ? 1 : 0;
     const cublasComputeType_t compute = s->tf32 && sizeof(T) == 4 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    return cublasGemmStridedBatchedEx((cublasHandle_t)s->blas, tb, ta, n, m, k, &one, b, type_of(b), ldb, (long long)k * n, a,
-                                      type_of(a), lda, (long long)m * k, &kept, c, type_of(c), n, (long long)m * n, batch, compute,
-                                      CUBLAS_GEMM_DEFAULT);
+    return cublasGemmStridedBatchedEx((cublasHandle_t)s->blas, tb, ta, n, m, k, &one, b, type_of(b), ldb, apart.b, a,
+                                      type_of(a), lda, apart.a, &kept, c, type_of(c), n, apart.c, batch, compute, CUBLAS_GEMM_DEFAULT);
 }
 
 template <class R, class T>
-static void library_dot(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
-                        bool add)
+static void library_dot(Step *s, R *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
+                        bool tb, bool add)
 {
     if (batch > INT_MAX || m > INT_MAX || n > INT_MAX || k > INT_MAX) {
         s->error = DEVICE_LAUNCH_FAILED;
         return;
     }
     const cublasStatus_t status = gemm(s, tb ? CUBLAS_OP_T : CUBLAS_OP_N, ta ? CUBLAS_OP_T : CUBLAS_OP_N, (int)n, (int)m, (int)k, b,
-                                       (int)(tb ? k : n), a, (int)(ta ? m : k), c, (int)batch, add);
+                                       (int)(tb ? k : n), a, (int)(ta ? m : k), c, apart, (int)batch, add);
     if (status != CUBLAS_STATUS_SUCCESS) s->error = DEVICE_LAUNCH_FAILED;
 }
 
 /* Any other type: a thread a result. */
 template <class T>
-__global__ void plain_dot(T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add)
+__global__ void plain_dot(T *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
+                          bool add)
 {
     typedef typename Sum<T>::type S;
     FOR_EACH(at, batch * m * n)
     {
         const int64_t j = at % n, row = at / n, i = row / m, r = row % m;
-        const T *ai = a + i * m * k, *bi = b + i * k * n;
-        S sum = add ? S(c[at]) : S(0);
+        const T *ai = a + i * apart.a, *bi = b + i * apart.b;
+        T *const to = c + i * apart.c + r * n + j;
+        S sum = add ? S(*to) : S(0);
         for (int64_t p = 0; p < k; p++) sum = S(sum + S(ai[ta ? p * m + r : r * k + p]) * S(bi[tb ? j * k + p : p * n + j]));
-        c[at] = T(sum);
+        *to = T(sum);
     }
 }
 
-static void dot_of(Step *s, float *c, const float *a, const float *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
+static void dot_of(Step *s, float *c, const float *a, const float *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
                    bool tb, bool add)
 {
-    library_dot(s, c, a, b, batch, m, n, k, ta, tb, add);
+    library_dot(s, c, a, b, apart, batch, m, n, k, ta, tb, add);
 }
-[[maybe_unused]] static void dot_of(Step *s, double *c, const double *a, const double *b, int64_t batch, int64_t m, int64_t n,
-                                    int64_t k, bool ta, bool tb, bool add)
+[[maybe_unused]] static void dot_of(Step *s, double *c, const double *a, const double *b, Apart apart, int64_t batch, int64_t m,
+                                    int64_t n, int64_t k, bool ta, bool tb, bool add)
 {
-    library_dot(s, c, a, b, batch, m, n, k, ta, tb, add);
+    library_dot(s, c, a, b, apart, batch, m, n, k, ta, tb, add);
 }
 #define SHORT_AS(R, T)                                                                                                             \
-    static void dot_of(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,    \
-                       bool add)                                                                                                   \
+    static void dot_of(Step *s, R *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, \
+                       bool tb, bool add)                                                                                          \
     {                                                                                                                              \
-        library_dot(s, c, a, b, batch, m, n, k, ta, tb, add);                                                                      \
+        library_dot(s, c, a, b, apart, batch, m, n, k, ta, tb, add);                                                                      \
     }
 #define SHORT(T) SHORT_AS(T, T) SHORT_AS(float, T)
 USED_SHORT_TYPES(SHORT)
 template <class T>
-static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
+static void dot_of(Step *s, T *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
                    bool add)
 {
-    LAUNCH_PLAIN(s, plain_dot<T>, elements(batch * m * n), 256)(c, a, b, batch, m, n, k, ta, tb, add);
+    LAUNCH_PLAIN(s, plain_dot<T>, elements(batch * m * n), 256)(c, a, b, apart, batch, m, n, k, ta, tb, add);
 }
 
 template <class R, class T>
@@ -94,14 +94,28 @@ static void dot_then(Step *s, R *c, const T *a, const T *b, int64_t batch, int64
 {
     if (launch_wanted(s, elements(batch * m * n), "dot")) {
         if (k > 0)
-            dot_of(s, c, a, b, batch, m, n, k, ta, tb, add);
+            dot_of(s, c, a, b, {m * k, k * n, m * n}, batch, m, n, k, ta, tb, add);
         else if (!add && cudaMemsetAsync(c, 0, (size_t)(batch * m * n) * sizeof *c, (cudaStream_t)s->stream) != cudaSuccess)
             s->error = DEVICE_LAUNCH_FAILED;
     }
     if (epilogue && !s->error) epilogue->run(s, 0, 1);
 }
 
+/* A sum is made by one product after another. */
+template <class R, class T>
+static void dots_apart(Step *s, R *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+{
+    if (!launch_wanted(s, elements(batch * m * n), "dot_apart")) return;
+    if (apart.c != 0) return dot_of(s, c, a, b, apart, batch, m, n, k, ta, tb, false);
+    for (int64_t i = 0; i < batch && !s->error; i++) dot_of(s, c, a + i * apart.a, b + i * apart.b, apart, 1, m, n, k, ta, tb, i > 0);
+}
+
 #define DOT_AS(R, T)                                                                                                               \
+    void dot_apart(Step *s, R *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,    \
+                   bool tb)                                                                                                        \
+    {                                                                                                                              \
+        dots_apart(s, c, a, b, apart, batch, m, n, k, ta, tb);                                                                     \
+    }                                                                                                                              \
     void dot(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b,    \
              bool add, const Epilogue *epilogue)                                                                                   \
     {                                                                                                                              \

@@ -147,6 +147,30 @@ static void library_dot(Step *s, T *c, const T *a, const T *b, int64_t batch, in
     share_out(batch, shared, [=](int64_t i) { shared_gemm(p, a + i * m * k, b + i * k * n, c + i * m * n); });
 }
 
+/* A sum of products: each thread has rows of it, and adds product after product. */
+template <class T> static void sum_products(const Product &p, T *c, const T *a, const T *b, Apart apart, int64_t batch)
+{
+    enum { ROWS = 96 }; /* the library's own blocks begin at multiples */
+    const int64_t cuts = (p.m + ROWS - 1) / ROWS, parts = cuts < threads_most() ? cuts : threads_most();
+    share_out(parts, (double)batch * (double)p.m * (double)p.n * (double)p.k > PRODUCTS_WORTH, [=](int64_t part) {
+        const int64_t first = part * cuts / parts * ROWS, end = (part + 1) * cuts / parts * ROWS;
+        Product some = p;
+        some.m = (end < p.m ? end : p.m) - first;
+        for (int64_t i = 0; i < batch; i++, some.add = true)
+            gemm(some, a + i * apart.a + first * (p.ta ? 1 : p.a_row), b + i * apart.b, c + first * p.c_row);
+    });
+}
+
+template <class T>
+static void apart_of(T *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+{
+    const Product p = {ta, tb, false, m, n, k, ta ? m : k, tb ? k : n, n};
+    if (apart.c == 0) return sum_products(p, c, a, b, apart, batch);
+    const double each = (double)m * (double)n * (double)k;
+    const bool shared = each * (double)batch > PRODUCTS_WORTH && (batch >= threads_most() || each < 1e6);
+    share_out(batch, shared, [=](int64_t i) { shared_gemm(p, a + i * apart.a, b + i * apart.b, c + i * apart.c); });
+}
+
 /* Any other type: rows of c in turn, the inner loop along them. */
 template <class T>
 static void plain_dot(Step *, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
@@ -322,7 +346,24 @@ static void dot_then(Step *s, R *c, const T *a, const T *b, int64_t batch, int64
     if (epilogue && !s->error) run_block(s, *epilogue, 0, 1);
 }
 
+template <class R, class T>
+static void dots_apart(Step *s, R *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+{
+    if (m > INT_MAX || n > INT_MAX || k > INT_MAX) s->error = DEVICE_LAUNCH_FAILED;
+    if (!launch_wanted(s, elements(batch * m * n), "dot_apart")) return;
+    if constexpr (std::is_same<R, T>::value && std::is_floating_point<T>::value)
+        apart_of(c, a, b, apart, batch, m, n, k, ta, tb);
+    else
+        for (int64_t i = 0; i < batch; i++)
+            dot_of(s, c + i * apart.c, a + i * apart.a, b + i * apart.b, 1, m, n, k, ta, tb, apart.c == 0 && i > 0);
+}
+
 #define DOT_AS(R, T)                                                                                                               \
+    void dot_apart(Step *s, R *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,    \
+                   bool tb)                                                                                                        \
+    {                                                                                                                              \
+        dots_apart(s, c, a, b, apart, batch, m, n, k, ta, tb);                                                                     \
+    }                                                                                                                              \
     void dot(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b,    \
              bool add, const Epilogue *epilogue)                                                                                   \
     {                                                                                                                              \

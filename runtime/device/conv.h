@@ -11,6 +11,7 @@
  *
  *     conv2d_grad_input(s, dx, dy, w, the same numbers)        conv2d_grad_weight(s, dw, dy, x, the same numbers)
  *
+ * Kernels of one tap, at stride 1 and without pads or groups, are matrix products and go to the BLAS (conv_dot.h).
  * Every result is the sum of its terms in an order that depends on the sizes alone.  Does nothing where s->error stands. */
 #ifndef DEVICE_CONV_H
 #define DEVICE_CONV_H

@@ -1,6 +1,6 @@
 /* conv.h on the processor.
  *
- * Floats and doubles: with channels last where sizes suit that (conv_last.h), else through tiles (conv_tile.h), channels that stand
+ * Floats and doubles: kernels of one tap as products (conv_dot.h), others with channels last where sizes suit that (conv_last.h), else through tiles (conv_tile.h), channels that stand
  * alone through conv_depthwise.h.  16-bit floats as floats (conv_short.h), other types result by result (conv_plain.h).
  *
  * Tiles, with K pairs of a channel of the group and a tap:
@@ -13,6 +13,7 @@
 #include "conv_plain.h"
 #include "conv_tile.h"
 #include "conv_depthwise.h"
+#include "conv_dot.h"
 #include "conv_short.h"
 #include "conv_last.h"
 
@@ -147,6 +148,8 @@ template <class T> static void conv_of(Step *s, T *y, const T *x, const T *w, co
         conv_plain(s, y, x, w, shape);
     else if (!fits_tiles(shape))
         conv_plain(s, y, x, w, shape);
+    else if (is_product(shape))
+        conv_dot(s, y, x, w, shape);
     else if (!launch_wanted(s, elements(1), "conv"))
         return;
     else if (is_depthwise(shape))
@@ -160,6 +163,8 @@ template <class T> static void conv_grad_input_of(Step *s, T *dx, const T *dy, c
         conv_grad_input_plain(s, dx, dy, w, shape);
     else if (!fits_tiles(shape))
         conv_grad_input_plain(s, dx, dy, w, shape);
+    else if (is_product(shape))
+        conv_dot_grad_input(s, dx, dy, w, shape);
     else if (!launch_wanted(s, elements(1), "conv_grad_input"))
         return;
     else if (is_depthwise(shape))
@@ -173,6 +178,8 @@ template <class T> static void conv_grad_weight_of(Step *s, T *dw, const T *dy, 
         conv_grad_weight_plain(s, dw, dy, x, shape);
     else if (!fits_tiles(shape))
         conv_grad_weight_plain(s, dw, dy, x, shape);
+    else if (is_product(shape))
+        conv_dot_grad_weight(s, dw, dy, x, shape);
     else if (!launch_wanted(s, elements(1), "conv_grad_weight"))
         return;
     else if (is_depthwise(shape))
