@@ -1,5 +1,6 @@
 /* Matrix products: a call of dot() or dot_add() in device/blas.h, with what is done to rows of the product as soon as they are there. */
 #include "emit/kernel.h"
+#include "emit/known_epilogue.h"
 
 static Expr *axis_size(Emission *e, const Value *v, int from_end)
 {
@@ -51,6 +52,7 @@ static void emit_epilogue(Emission *e, Launch *dot)
         }
         dot->epilogue = l;
         dot->reach = l->reach;
+        if (!known_epilogue(arena, s, group, &dot->known)) dot->known.name = NULL;
         dot->own = dot->args.n;
         for (int a = 0; a < l->args.n; a++) vec_push(arena, &dot->args, l->args.at[a]);
         dot->flops = expr_add(s, dot->flops, l->flops);

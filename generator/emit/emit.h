@@ -95,6 +95,11 @@ typedef struct {
     Expr *expr;
     const char *type; /* of ARG_SCRATCH: C type of the elements, "float" */
 } Arg;
+/* What an epilogue comes to, in the words of device/blas.h: BIAS, RELU, GELU, GELU_GRADIENT. */
+typedef struct KnownEpilogue {
+    const char *name; /* NULL: none of these */
+    Value *y, *bias, *x; /* the result; NULL where there is none */
+} KnownEpilogue;
 /* One line of the step:
  *     (LAUNCH_FOURS(s, kernel, fours_if % 4 == 0, … where that depends on dims)
  *     (LAUNCH_PLAIN where the kernel does not exist twice, for 32-bit and for 64-bit indices)
@@ -115,6 +120,7 @@ typedef struct Launch {
     VEC(Arg) args;                 /* results first, then operands, then sizes */
     const struct Launch *epilogue; /* of a product: its arguments are those of args from number `own` on */
     int own;
+    KnownEpilogue known;           /* of such a product */
     Expr *shares;                  /* of a kernel that can be an epilogue: its rows, or the parts that they are summed in */
     Expr *moved, *flops;           /* bytes read and written, operations */
 } Launch;

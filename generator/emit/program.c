@@ -149,7 +149,7 @@ static void add_group(Maker *m, Items *items, const Group *group)
     if (scratch >= 0) m->p->buffers.at[scratch].in_step = scratch_type;
     bool read = group->kind != GROUP_LATE;
     for (int i = 0; i < l->n; i++) {
-        Item *item = add_launch(m, items, &l->at[i], op, scratch_name, scratch);
+        Item *item = add_launch(m, items, &l->at[i], group->epilogue && i == 0 ? group->ops.at[0] : op, scratch_name, scratch);
         item->in_place = in_place;
         item->scratch_type = scratch_type;
         name_nodes(m, item, group);

@@ -187,6 +187,13 @@ static void launch_text(Writer *w, const Item *item, int depth)
     }
     for (int a = own; a < launch->args.n; a++)
         add_argument(&line, &start, 4 * depth + 12, a > own ? ", " : "", argument(w, item, &launch->args.at[a]));
+    if (launch->known.name) {
+        const Value *const places[] = {launch->known.y, launch->known.bias, launch->known.x};
+        buf_put(&line, ")");
+        start = line.length + 1;
+        buf_printf(&line, "\n%*s.or_library(%s", 4 * depth + 12, "", launch->known.name);
+        for (int i = 0; i < 3; i++) buf_printf(&line, ", %s", places[i] ? program_place(w->p, places[i])->pointer : "NULL");
+    }
     buf_put(&line, launch->epilogue ? "));" : ");");
     if (item->nodes.n) {
         const int length = (int)(line.length - start), pad = length < COMMENT_COLUMN ? COMMENT_COLUMN - length : 1;

@@ -74,6 +74,17 @@ static int new_reads(const Fuse *f, const Op *op, const Value *v, const Draft *d
     return n;
 }
 
+/* A product that is read here alone: its epilogue makes v, and stores v rather than the product. */
+static bool begins_with_product(const Op *op)
+{
+    for (int i = 0; i < op->n_in; i++) {
+        const Value *a = op->in[i];
+        while (a->def && a->def->kind == OP_reshape && a->users.n == 1) a = a->def->in[0];
+        if (a->def && op_info(a->def->kind)->class == DOT && a->users.n == 1) return true;
+    }
+    return false;
+}
+
 /* Storing costs a write, and a read in each group but the first; making it again costs what those have to read more. */
 bool fuse_make_again(Fuse *f, const Op *op)
 {
@@ -82,7 +93,7 @@ bool fuse_make_again(Fuse *f, const Op *op)
     if (f->no_fuse || op_info(op->kind)->class != ELEMENTWISE || !fuse_simple(op->kind)) return false;
     int cost = 2;
     for (int i = 0; i < op->n_in; i++) cost += op->in[i]->def && f->cheap[op->in[i]->id] ? f->cheap[op->in[i]->id] - 1 : 0;
-    if (cost > REMADE_COST_MAX || !find_readers(f, v, &readers) || readers.n < 2) return false;
+    if (cost > REMADE_COST_MAX || begins_with_product(op) || !find_readers(f, v, &readers) || readers.n < 2) return false;
     const Draft *first = readers.at[0];
     for (int r = 1; r < readers.n; r++)
         if (f->order[readers.at[r]->ops.at[0]->id] < f->order[first->ops.at[0]->id]) first = readers.at[r];

@@ -148,6 +148,14 @@ static void add_once(Arena *arena, Values *values, Value *v)
     vec_push(arena, values, v);
 }
 
+/* The reshapes that lead from the product to the epilogue's operand. */
+static void add_views(Arena *arena, Ops *ops, const Value *operand, const Op *dot)
+{
+    if (operand->def == dot) return;
+    add_views(arena, ops, operand->def->in[0], dot);
+    vec_push(arena, ops, operand->def);
+}
+
 static void merge(Merge *m, int at, int into)
 {
     Arena *arena = m->g->arena;
@@ -156,6 +164,7 @@ static void merge(Merge *m, int at, int into)
     both->kind = GROUP_DOT;
     both->epilogue = epilogue;
     vec_push(arena, &both->ops, op);
+    add_views(arena, &both->ops, epilogue->product, op);
     for (int i = 0; i < epilogue->ops.n; i++) vec_push(arena, &both->ops, epilogue->ops.at[i]);
     for (int i = 0; i < dot->in.n; i++) add_once(arena, &both->in, dot->in.at[i]);
     for (int i = 0; i < epilogue->in.n; i++)

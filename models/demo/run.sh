@@ -22,7 +22,7 @@ $out/letters/trainer --batch-file $out/text.safetensors --steps "$steps" --lr 2e
 
 echo "== what it writes now"
 objects=$(ls -d $out/letters/objects-*)
-link=$(case $objects in *cuda) echo "${NVCC:-nvcc} -lcublas" ;; *) d=/usr/lib/$(cc -print-multiarch)/openblas-openmp; echo "g++ -fopenmp -L$d -Wl,-rpath,$d -lopenblas -lmvec" ;; esac)
+link=$(case $objects in *cuda) echo "${NVCC:-nvcc} -lcublas -lcublasLt" ;; *) d=/usr/lib/$(cc -print-multiarch)/openblas-openmp; echo "g++ -fopenmp -L$d -Wl,-rpath,$d -lopenblas -lmvec" ;; esac)
 cc -O2 -I$out/letters -c -o $out/sample.o models/demo/sample.c
 set -- $link
 "$1" $out/sample.o $(find "$objects" -name '*.o' ! -name main.o) "${@:2}" -lzip -lcjson -lpthread -ldl -lm -o $out/sample

@@ -7,7 +7,8 @@
  *     dot(…, trans_b, EPILOGUE(s, kernel, rows(n, each), 256)(y, c, x, n))       then the kernel on the rows of c
  *
  * An epilogue is a kernel over the rows of all of batch (FOR_ROWS) that reads no row of c but the one at hand, or sums up
- * rows in parts; its results may lie where c lies.  The processor makes some rows of c and gives them to it while they are near.
+ * rows in parts; its results may lie where c lies.  EPILOGUE(…)(…).or_library(RELU, y, bias, NULL) says what it comes to, so
+ * that on CUDA cuBLASLt can do it within the product where it has that for the sizes; else the kernel follows.  The processor makes some rows of c and gives them to it while they are near.
  *
  * All row-major and dense; with trans_a, a lies as (k, m), with trans_b, b lies as (n, k).  k = 0 gives zeros.
  * float and double go to the library; 16-bit floats are summed as floats and rounded once, or not at all where c is of floats;
@@ -18,11 +19,20 @@
 #include <string.h>
 #include "device.h"
 
+/* What an epilogue may come to, where a library has it:
+ *     BIAS  y = c + bias      RELU  y = max(c + bias, 0)      GELU  y = gelu(x), x = c + bias      GELU_GRADIENT  y = c * gelu'(x)
+ * with gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).  bias (n) may be missing; x, like c, is written by GELU where it
+ * is wanted, and read by GELU_GRADIENT. */
+enum KnownEpilogue { OWN_KERNEL, BIAS, RELU, GELU, GELU_GRADIENT };
+
 /* A kernel that waits for a product.  run does one of `shares` equal shares of its work; all of it where it is not `apart`. */
 struct Epilogue {
     const char *kernel;
     Work work;
     bool apart;
+    KnownEpilogue known = OWN_KERNEL;
+    void *y = NULL, *x = NULL;
+    const void *bias = NULL;
     virtual void run(Step *s, int64_t share, int64_t shares) const = 0;
 
   protected:
@@ -32,6 +42,13 @@ struct Epilogue {
 template <class Run> struct EpilogueRun final : Epilogue {
     Run what;
     EpilogueRun(const char *k, Work w, bool a, Run r) : Epilogue(k, w, a), what(r) {}
+    /* The same by other means: the processor takes the kernel. */
+    EpilogueRun or_library(KnownEpilogue what_it_is, void *to, const void *with_bias, const void *x_of) const
+    {
+        EpilogueRun copy = *this;
+        copy.known = what_it_is, copy.y = to, copy.bias = with_bias, copy.x = const_cast<void *>(x_of);
+        return copy;
+    }
     void run(Step *s, int64_t share, int64_t shares) const override
     {
         what(s, share, shares);

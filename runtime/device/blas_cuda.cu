@@ -2,6 +2,8 @@
 #include "blas.h"
 #include <cublas_v2.h>
 #include <limits.h>
+#include <type_traits>
+#include "blas_lt.h"
 
 static cublasStatus_t gemm(const Step *s, cublasOperation_t tb, cublasOperation_t ta, int n, int m, int k, const double *b,
                            int ldb, const double *a, int lda, double *c, Apart apart, int batch, bool add)
@@ -88,11 +90,26 @@ static void dot_of(Step *s, T *c, const T *a, const T *b, Apart apart, int64_t b
     LAUNCH_PLAIN(s, plain_dot<T>, elements(batch * m * n), 256)(c, a, b, apart, batch, m, n, k, ta, tb, add);
 }
 
+[[maybe_unused]] static bool library_epilogue(Step *, const double *, const double *, const double *, int64_t, int64_t, int64_t, bool, bool,
+                                              const Epilogue &)
+{
+    return false;
+}
+template <class R, class T>
+static bool library_epilogue(Step *s, const R *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, bool ta, bool tb, const Epilogue &e)
+{
+    if constexpr (std::is_integral<T>::value)
+        return false;
+    else
+        return lt_dot(s, type_of(c), type_of(a), a, b, m, n, k, ta, tb, e);
+}
+
 template <class R, class T>
 static void dot_then(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add,
                      const Epilogue *epilogue)
 {
     if (launch_wanted(s, elements(batch * m * n), "dot")) {
+        if (epilogue && k > 0 && batch == 1 && !add && library_epilogue(s, c, a, b, m, n, k, ta, tb, *epilogue)) return;
         if (k > 0)
             dot_of(s, c, a, b, {m * k, k * n, m * n}, batch, m, n, k, ta, tb, add);
         else if (!add && cudaMemsetAsync(c, 0, (size_t)(batch * m * n) * sizeof *c, (cudaStream_t)s->stream) != cudaSuccess)

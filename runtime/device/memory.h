@@ -42,6 +42,10 @@ DeviceFaults *device_faults(Device *device);
 int device_finish(Device *device);                     /* waits; reports errors of launches */
 void *device_stream(Device *device);
 void *device_blas(Device *device);                     /* cublasHandle_t, NULL on the host */
+/* On CUDA alone: memory for one product of the BLAS at a time, part of device_overhead_bytes; where blas_lt.h keeps what it has found out
+ * (a pointer, freed at the end; NULL without a device). */
+void *device_blas_workspace(Device *device, int64_t *bytes);
+void **device_blas_choices(Device *device);
 const char *device_error_text(int error);
 #ifdef __cplusplus
 }

@@ -21,6 +21,7 @@ struct Device {
     cudaStream_t stream;
     cublasHandle_t blas;
     void *workspace; /* cuBLAS's own, set once: no allocation during a step */
+    void *choices;   /* of algorithms: blas_lt.h */
     Block *blocks;
     int n_blocks, capacity;
     char name[256];
@@ -114,6 +115,7 @@ void device_close(Device *device)
     for (int i = 0; i < device->n_blocks; i++) cudaFree(device->blocks[i].at);
     if (device->blas) cublasDestroy(device->blas);
     if (device->workspace) cudaFree(device->workspace);
+    free(device->choices);
     if (device->stream) cudaStreamDestroy(device->stream);
     free(device->blocks);
     free(device);
@@ -256,6 +258,17 @@ DeviceFaults *device_faults(Device *device)
 {
     return &device->faults;
 }
+void *device_blas_workspace(Device *device, int64_t *bytes)
+{
+    *bytes = device ? (int64_t)BLAS_WORKSPACE : 0;
+    return device ? device->workspace : NULL;
+}
+
+void **device_blas_choices(Device *device)
+{
+    return device ? &device->choices : NULL;
+}
+
 void *device_blas(Device *device)
 {
     return device->blas;

@@ -424,13 +424,13 @@ STEP_FUNCTION int train_step(Step *s)
             attn_attention_top, attn_attention_scale, attn_qkv, seq, 2*batch);                      /* "/attn/Attention" */
     float *const attn_transpose_3 = buffer<float>(s, TRAIN_ATTN_TRANSPOSE_3);                       /* (batch, seq, 2, 8) */
     unit(s, 3);   LAUNCH(s, transpose_each, rows(batch*seq, 16), 32)(attn_transpose_3, attn_attention, batch*seq, seq); /* "/attn/Transpose_3" */
-
-    /* ---- loss ---- */
     float *const target = buffer<float>(s, TRAIN_TARGET);                                           /* (batch, seq, 16) */
     float *const loss_sub = buffer<float>(s, TRAIN_LOSS_SUB);                                       /* (batch, seq, 16) */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
     unit(s, 4);   dot(s, loss_sub, attn_transpose_3, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, PLAIN,
             EPILOGUE(s, add_sub, fours(16*batch*seq), 256)(loss_sub, x, loss_sub, target, 16*batch*seq)); /* "/Add", "loss" */
+
+    /* ---- loss ---- */
     float *const squares_of_all_parts_scratch = buffer<float>(s, TRAIN_SQUARES_OF_ALL_PARTS_SCRATCH);
     unit(s, 5);   LAUNCH(s, squares_of_all_parts, rows(min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq), 256)(
             loss_sub, squares_of_all_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq); /* "loss" */
@@ -472,13 +472,13 @@ STEP_FUNCTION int train_step(Step *s)
     float *const d_attn_qkv_dot = buffer<float>(s, TRAIN_D_ATTN_QKV_DOT);                           /* (16, 48) */
     unit(s, 14);  dot(s, d_attn_qkv_dot, ln, d_attn_split, 1, 16, 48, batch*seq, TRANSPOSED, PLAIN); /* "/attn/qkv/MatMul" */
     save_gradient(s, WEIGHT_ATTN_QKV_WEIGHT, d_attn_qkv_dot, 3072);
-
-    /* -- ln -- */
     float *const d_attn_qkv_dot_2 = buffer<float>(s, TRAIN_D_ATTN_QKV_DOT_2);                       /* (batch*seq, 16) */
     float *const dot_scratch = buffer<float>(s, TRAIN_DOT_SCRATCH);
     unit(s, 15);  dot(s, d_attn_qkv_dot_2, d_attn_split, w->attn_qkv_weight, 1, batch*seq, 16, 48, PLAIN, TRANSPOSED,
             EPILOGUE(s, sum_of_columns_parts, rows(min_int(64, floor_div(batch*seq + 15, 16)), 64*batch*seq), 64)(
                 d_attn_qkv_dot_2, dot_scratch, batch*seq, 16, min_int(64, floor_div(batch*seq + 15, 16)))); /* "/ln/LayerNormalization" */
+
+    /* -- ln -- */
     float *const d_ln_sum = buffer<float>(s, TRAIN_D_LN_SUM);                                       /* (16) */
     LAUNCH(s, sum_of_parts_2, rows(1, 64*min_int(64, floor_div(batch*seq + 15, 16))), 64)(d_ln_sum, dot_scratch, 16,
             min_int(64, floor_div(batch*seq + 15, 16)));                                            /* "/ln/LayerNormalization" */

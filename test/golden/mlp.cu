@@ -137,6 +137,7 @@ STEP_FUNCTION int train_step(Step *s)
     const States *const states = states_of(s);
 
     /* ---- forward ---- */
+    /* -- up -- */
     float *const x = buffer<float>(s, TRAIN_X);                                                     /* (batch, 16) */
     float *const tanh = buffer<float>(s, TRAIN_TANH);                                               /* (batch, 32) */
     unit(s, 0);   dot(s, tanh, x, w->up_weight, 1, batch, 32, 16, PLAIN, PLAIN,

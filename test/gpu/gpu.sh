@@ -19,7 +19,7 @@ export -f row
 # ---- kernels ----
 "$TEST_OUT/kernels" "$work" test/kernels/cases/*.ir || exit 1
 if [ "$device" = cuda ]; then
-    "$nvcc" -std=c++17 -O3 -arch=sm_$arch -Iruntime -Itest/kernels -diag-suppress 177,550 -o "$work/cases" "$work/cases.cu" runtime/device/{blas,conv}_cuda.cu -lcublas
+    "$nvcc" -std=c++17 -O3 -arch=sm_$arch -Iruntime -Itest/kernels -diag-suppress 177,550 -o "$work/cases" "$work/cases.cu" runtime/device/{blas,conv}_cuda.cu -lcublas -lcublasLt
 else
     include=/usr/include/$(cc -print-multiarch)/openblas-openmp
     g++ -std=c++17 -O2 -march=native -fopenmp -Iruntime -Itest/kernels -I"$include" -o "$work/cases" -x c++ "$work/cases.cu" runtime/device/{blas,conv,threads}_host.cpp \

@@ -32,6 +32,20 @@ static bool reaches(int64_t n)
 #endif
 }
 
+#ifdef ON_GPU
+/* Without a device the library's own epilogues are asked for nothing: a place for what was found out is enough. */
+extern "C" void *device_blas_workspace(Device *, int64_t *bytes)
+{
+    *bytes = 0;
+    return NULL;
+}
+extern "C" void **device_blas_choices(Device *)
+{
+    static void *choices;
+    return &choices;
+}
+#endif
+
 /* What a step has besides dims. */
 static void prepare(Step *s)
 {

@@ -23,5 +23,5 @@ for source in "$work/cases.cu" runtime/device/blas_cuda.cu runtime/device/conv_c
     "$nvcc" -std=c++17 -arch=sm_90 -Iruntime -Itest/kernels -Xcompiler -Wall,-Wextra -diag-suppress 177,550 -Werror all-warnings \
         -c -o "$work/$(basename "$source" .cu).cuda.o" "$source"
 done
-"$nvcc" -arch=sm_90 -o "$work/cases.cuda" "$work"/*.cuda.o -lcublas
+"$nvcc" -arch=sm_90 -o "$work/cases.cuda" "$work"/*.cuda.o -lcublas -lcublasLt
 echo "nvcc compiled and linked all kernels"

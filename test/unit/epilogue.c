@@ -1,5 +1,6 @@
 /* Products with epilogues: which kernels follow a product row by row, where the product lies, and how the call reads. */
 #include "emit/controller.h"
+#include "emit/known_epilogue.h"
 #include "emit/step.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -141,6 +142,70 @@ static void epilogue_stands_in_the_call(void **state)
     assert_int_equal(moved, 4 * (100 * 16 + 16 * 64 + 64 + 100 * 64)); /* the product itself is neither written nor read */
 }
 
+/* ---- what a library has too ---- */
+static const char *known_name(const char *rest, KnownEpilogue *known)
+{
+    World w = dot_world(rest);
+    Groups *groups = pass_fuse(w.g, false);
+    for (int i = 0; i < groups->list.n; i++) {
+        const Group *epilogue = groups->list.at[i]->epilogue;
+        if (epilogue && known_epilogue(w.arena, w.s, epilogue, known)) return known->name;
+    }
+    return "none";
+}
+
+static const char gelu_text[] = "  %6: f32[n, 64] = add %4, %5\n"
+                                "  %7: f32[] = constant data=[0.044715]\n"
+                                "  %8: f32[n, 64] = broadcast %7, axes=[]\n"
+                                "  %9: f32[n, 64] = mul %6, %6\n"
+                                "  %10: f32[n, 64] = mul %9, %6\n"
+                                "  %11: f32[n, 64] = mul %10, %8\n"
+                                "  %12: f32[n, 64] = add %6, %11\n"
+                                "  %13: f32[] = constant data=[0.7978845608]\n"
+                                "  %14: f32[n, 64] = broadcast %13, axes=[]\n"
+                                "  %15: f32[n, 64] = mul %12, %14\n"
+                                "  %16: f32[n, 64] = tanh %15\n"
+                                "  %17: f32[] = constant data=[1]\n"
+                                "  %18: f32[n, 64] = broadcast %17, axes=[]\n"
+                                "  %19: f32[n, 64] = add %16, %18\n"
+                                "  %20: f32[n, 64] = mul %6, %19\n"
+                                "  %21: f32[] = constant data=[0.5]\n"
+                                "  %22: f32[n, 64] = broadcast %21, axes=[]\n"
+                                "  %23: f32[n, 64] = mul %20, %22\n";
+
+static void known_epilogues_are_found_by_what_they_compute(void **state)
+{
+    (void)state;
+    Arena *arena = arena_new();
+    KnownEpilogue known;
+    assert_string_equal(known_name("  %6: f32[n, 64] = add %5, %4\n  return %6 \"y\"\n", &known), "BIAS");
+    assert_non_null(known.bias);
+    assert_string_equal(known_name("  %6: f32[n, 64] = relu %4\n  return %6 \"y\"\n", &known), "RELU");
+    assert_null(known.bias);
+    assert_string_equal(known_name("  %6: f32[n, 64] = add %4, %5\n  %7: f32[n, 64] = relu %6\n  return %7 \"y\"\n", &known), "RELU");
+    assert_non_null(known.bias);
+    assert_string_equal(known_name(arena_text(arena, "%s  return %%23 \"y\"\n", gelu_text), &known), "GELU");
+    assert_null(known.x);
+    assert_string_equal(known_name(arena_text(arena, "%s  return %%23 \"y\", %%6 \"x\"\n", gelu_text), &known), "GELU");
+    assert_non_null(known.x); /* what the gradient will want */
+    arena_free(arena);
+}
+
+static void what_only_looks_alike_is_not_known(void **state)
+{
+    (void)state;
+    KnownEpilogue known;
+    assert_string_equal(known_name("  %6: f32[n, 64] = sub %5, %4\n  return %6 \"y\"\n", &known), "none");
+    assert_string_equal(known_name("  %6: f32[n, 64] = tanh %4\n  return %6 \"y\"\n", &known), "none");
+    assert_string_equal(known_name("  %6: f32[n, 64] = add %4, %3\n  return %6 \"y\"\n", &known), "none"); /* a residual is no bias */
+    assert_string_equal(known_name("  %6: f32[n, 64] = add %4, %5\n  return %6 \"y\", %4 \"c\"\n", &known), "none"); /* c is wanted too */
+    Arena *arena = arena_new();
+    char *other = arena_copy(arena, gelu_text, sizeof gelu_text - 1);
+    memcpy(strstr(other, "0.044715"), "0.044815", 8); /* another constant */
+    assert_string_equal(known_name(arena_text(arena, "%s  return %%23 \"y\"\n", other), &known), "none");
+    arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +214,8 @@ int main(void)
         cmocka_unit_test(epilogue_wants_its_own_rows),
         cmocka_unit_test(epilogue_overwrites_nothing_that_is_read),
         cmocka_unit_test(epilogue_stands_in_the_call),
+        cmocka_unit_test(known_epilogues_are_found_by_what_they_compute),
+        cmocka_unit_test(what_only_looks_alike_is_not_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
