@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { SMALL = 1 << 30 }; /* a constant that needs no guard */
+enum { KERNELS_TOLD = 8 };
 
 typedef struct {
     Expr *e;
@@ -92,7 +93,7 @@ static void note_fours(const Layout *l, const Launch *launch, FoursForms *forms)
     if (f == forms->list.n) vec_push(l->arena, &forms->list, ((FoursForm){.first = launch}));
     FoursForm *form = &forms->list.at[f];
     for (int i = 0; i < form->kernels.n; i++)
-        if (strcmp(form->kernels.at[i], launch->kernel) == 0) return;
+        if (form->kernels.n == KERNELS_TOLD || strcmp(form->kernels.at[i], launch->kernel) == 0) return;
     vec_push(l->arena, &form->kernels, launch->kernel);
 }
 

@@ -11,8 +11,8 @@ int program_reach(const Layout *layout, const Program *p, Expr *const **reach);
 const char *fours_condition(const Layout *layout, Expr *const *multiples, int n, const char *prefix);
 /* What the program's kernels want of the dims to take elements in fours: a row a condition. */
 typedef struct FoursForm {
-    const Launch *first; /* of those with that condition */
-    VEC(const char *) kernels;
+    const Launch *first;       /* of those with that condition */
+    VEC(const char *) kernels; /* some of theirs */
 } FoursForm;
 typedef struct FoursForms {
     VEC(FoursForm) list;

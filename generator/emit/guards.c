@@ -384,7 +384,7 @@ static void watch_fours(Watch *w, Program *const *programs, int n)
         const char *name = expr_is_symbol(e) ? l->dims.at[l->dim_of[symbol_index(e)]].c : "sizes";
         Buf relies = {.arena = arena}, formula = {.arena = arena};
         buf_put(&relies, "reads and writes of four elements at a time in ");
-        for (int i = 0; i < form->kernels.n && i < 8; i++) buf_printf(&relies, "%s%s", i ? ", " : "", form->kernels.at[i]);
+        for (int i = 0; i < form->kernels.n; i++) buf_printf(&relies, "%s%s", i ? ", " : "", form->kernels.at[i]);
         for (int i = 0; i < launch->fours_if.n; i++) {
             const char *text = expr_text(arena, launch->fours_if.at[i]);
             buf_printf(&formula, strpbrk(text, " +-*/") ? "%s(%s) %% 4 == 0" : "%s%s %% 4 == 0", i ? ", " : "", text);

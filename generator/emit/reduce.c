@@ -84,7 +84,7 @@ static void take_element(Kernel *k, const Reduction *r, const Affine *of_group, 
         Affine at = index_flat(k, r->stored[i], &index);
         affine_seen(k, &at);
         const char *name = param_update(k, r->stored[i]);
-        line(k, "%s[%s] = %s;", name, affine_text(k, &at), stored(k, r->stored[i]->dtype, kept[i]));
+        lanes_store(k, r->stored[i], name, &at, stored(k, r->stored[i]->dtype, kept[i]));
     }
     line(k, "%s;", combined(k, &r->by, s, wrapped(k, x, BINDS_LOW)));
 }
@@ -187,13 +187,13 @@ static void rows_body(Kernel *k, Reduction *r)
             j = affine_add(k, &begin, &j, expr_int(k->symbols, 1));
         }
         of_group[last] = j;
+        k->lane_blocks = 1;
     } else {
-        block_open(k, "REDUCES(%s, %s)\nFOR_THREADS (j, %s)", r->by.reduces, r->sum, size_bare(k, k->groups[last].extent));
-        of_group[last] = affine_var(k, group_var(k, last, "j"));
+        of_group[last] = lanes_open(k, "THREADS", text_of(k, "%s, %s", r->by.reduces, r->sum), last, "j", size_bare(k, k->groups[last].extent));
     }
-    k->block[k->depth - 1 - open].before = start;
+    k->block[k->depth - k->lane_blocks - open].before = start;
     take_element(k, r, of_group, r->sum);
-    block_close(k);
+    lanes_close(k);
     for (int i = 0; i < open; i++) block_close(k);
     line(k, "%s = %s(%s);", r->sum, r->by.combine, r->sum);
     line(k, "if (FIRST_THREAD) %s[%s] = %s;", y, number, result(k, r, r->sum));
@@ -378,6 +378,7 @@ static void emit_plain(Emission *e, Reduction *r)
     r->by = combining(e->all, r->op);
     Kernel *k = kernel_new_indexed(e->all, e->group);
     kernel_axes(k, r->x->shape, kinds, r->x->rank);
+    lanes_in_fours(k);
     kernel_write(k, reduce_body, r); /* once without parts: its merged axes say whether parts are wanted */
     const Split s = split_groups(k);
     const bool columns = r->columns;
@@ -385,7 +386,7 @@ static void emit_plain(Emission *e, Reduction *r)
     if (!r->parts) {
         k->kind = columns ? "column kernel" : r->each ? "row kernel" : "loop kernel";
         Launch *l = kernel_launch(k, reduction_name(e->all, e->group, r, r->rows, columns), r->rows, r->each,
-                                  r->columns ? 64 : threads_for(e->all, r->each ? r->each : r->rows));
+                                  r->columns ? 64 : lanes_threads(k, r->each ? r->each : r->rows));
         vec_push(e->all->arena, &e->launches, l);
         return;
     }

@@ -57,8 +57,11 @@ __global__ void sum_of_all(float *__restrict__ y, const float *__restrict__ h_al
 {
     FOR_ROWS (row, 1) {
         float sum = 0;
-        REDUCES(+, sum)
-        FOR_THREADS (j, n) sum += h_all[j];
+        FOR_FOURS (four, n) {
+            const Four<float> h_all_4(h_all + four);
+            REDUCES(+, sum)
+            FOR_FOUR_THREADS (j, four, n) sum += h_all_4[j];
+        }
         sum = block_sum(sum);
         if (FIRST_THREAD) y[row] = sum;
     }
