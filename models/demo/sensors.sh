@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Two worked examples, trained on simulated streams in which sensors drop out, each a minute.  sensors.sh EXAMPLE DISC_GEN FOLDER [STEPS]     needs python3
+# Two worked examples, trained on streams in which sensors drop out, each a minute.  sensors.sh EXAMPLE DISC_GEN FOLDER [STEPS [RECORDING.csv]]
+# needs python3
 #   flow    a virtual flow meter: from the sensors of wells to what flows
-#   tracks  finds odd vehicle tracks: an LSTM autoencoder learns what usual ones look like and reconstructs the odd ones badly
+#   tracks  finds odd vehicle tracks: an LSTM autoencoder learns what usual ones look like and reconstructs the odd ones badly; simulated, or windows of a recording of accelerometers
 set -euo pipefail
 here=$(dirname "$0") example=$1 disc_gen=$2 out=$3
 case $example in
@@ -10,7 +11,7 @@ tracks) generate=(--loss "mse(linear)") steps=1500 skipped=5% picture=errors.svg
 *) echo "sensors.sh: $example is neither flow nor tracks" >&2; exit 2 ;;
 esac
 mkdir -p "$out"
-python3 "$here/$example.py" make "$out"
+python3 "$here/$example.py" make "$out" "${@:5}"
 "$disc_gen" "$here/../$example.onnx" -o "$out/trainer" "${generate[@]}" >/dev/null
 "$disc_gen" "$here/../$example.onnx" -o "$out/runner" --inference >/dev/null
 make -s -C "$out/trainer" DEVICE="${DEVICE:-host}" && make -s -C "$out/runner" DEVICE="${DEVICE:-host}"
