@@ -564,23 +564,23 @@ static void program_table(Tables *t, const Program *p)
         "    .n_inputs = INPUTS,\n    .input_buffer = %s_input_buffer,\n    .n_outputs = %d,\n    .outputs = %s_outputs,\n"
         "    .output_buffer = %s_output_buffer,\n    .n_launches = %d,\n    .traffic = %s_traffic,\n",
         n, n, upper(l->arena, n), n, n, n, p->outputs.n, n, n, p->positions, n);
-    for (int i = 0; i < t->guards->list.n; i++)
-        if (t->guards->list.at[i].narrow == p) buf_printf(&t->out, "    .narrow = %s_holds,\n", t->guards->list.at[i].name);
-    buf_printf(&t->out, "    .run = %s_step,\n", n);
-    if (!strcmp(n, "train") && t->project->lean) buf_put(&t->out, "    .lean = &train_lean,\n");
-    if (!strcmp(n, "train_lean")) buf_printf(&t->out, "    .n_again = %d,\n", t->project->lean_again);
-    if (blocks) buf_printf(&t->out, "    .n_blocks = %d,\n    .blocks = %s_blocks,\n", blocks, n);
+    buf_printf(&t->out, "    .run = %s_step,\n", n); /* the order is that of the declaration, as C++ wants it */
     if (units)
         buf_printf(&t->out,
-                   "    .n_units = %d,\n    .n_recipes = %d,\n    .units = %s_units,\n    .touches = %s_touches,\n    .costs = "
+                   "    .n_units = %d,\n    .units = %s_units,\n    .n_recipes = %d,\n    .touches = %s_touches,\n    .costs = "
                    "%s_costs,\n",
-                   p->units.n, p->recipes.n, n, n, n);
+                   p->units.n, n, p->recipes.n, n, n);
     if (points)
         buf_printf(&t->out,
                    "    .n_points = sizeof %s_points / sizeof *%s_points,\n    .points = %s_points,\n    .point_costs = "
-                   "%s_point_costs,\n    .replay = %s_replay,\n"
-                   "    .library = %s_library,\n    .n_library = %d,\n",
-                   n, n, n, n, n, n, p->library.n);
+                   "%s_point_costs,\n    .replay = %s_replay,\n",
+                   n, n, n, n, n);
+    if (blocks) buf_printf(&t->out, "    .n_blocks = %d,\n    .blocks = %s_blocks,\n", blocks, n);
+    for (int i = 0; i < t->guards->list.n; i++)
+        if (t->guards->list.at[i].narrow == p) buf_printf(&t->out, "    .narrow = %s_holds,\n", t->guards->list.at[i].name);
+    if (!strcmp(n, "train") && t->project->lean) buf_put(&t->out, "    .lean = &train_lean,\n");
+    if (!strcmp(n, "train_lean")) buf_printf(&t->out, "    .n_again = %d,\n", t->project->lean_again);
+    if (points) buf_printf(&t->out, "    .library = %s_library,\n    .n_library = %d,\n", n, p->library.n);
     buf_put(&t->out, "};\n\n");
 }
 

@@ -44,13 +44,13 @@ for name in letters tracks; do
         mv "$scratch/$name.threads$threads.new" "$scratch/$name.threads$threads"
     done
     python3 - "$scratch/$name" <<'END' || fail "$name: one thread and two differ by more than rounding"
-import json, sys
+import sys
 sys.path.insert(0, "test/support")
-import tensors as t
+import checks, tensors as t
 a, b = [t.read(sys.argv[1] + end)[0] for end in (".threads1", ".threads2")]
 assert a.keys() == b.keys()
 worst = max(abs(x - y) for k in a for x, y in zip(t.numbers(a[k]), t.numbers(b[k])))
-losses = [[json.loads(x)["loss"] for x in open(sys.argv[1] + end)] for end in (".threads1.log", ".threads2.log")]
+losses = [checks.losses(checks.lines(sys.argv[1] + end)) for end in (".threads1.log", ".threads2.log")]
 off = max(abs(x - y) / abs(x) for x, y in zip(*losses))
 print("%s: weights differ by %.1e at most, losses by %.1e" % (sys.argv[1].split("/")[-1], worst, off))
 assert len(losses[0]) == len(losses[1]) == 12 and off < 1e-5 and worst < 2e-3
