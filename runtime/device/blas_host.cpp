@@ -86,23 +86,49 @@ static void gemm(const Product &p, const double *a, const double *b, double *c)
 }
 
 /* ---- shared products ---- */
-/* c is cut across its longer side.  Cuts lie where the library's own blocks begin, and a part has more work than what the library
- * does in another way because it is little: so sums have one order, whatever the number of threads. */
-enum { CUT = 192, PART_WORK = 2000000 };
+/* c is cut into as many parts as threads want, of those ways the one that packs least of a and b.  Cuts lie where OpenBLAS's blocks
+ * for 512-bit vectors begin, and a part has more work than what it does in another way because it is little: so there sums have one
+ * order, whatever the number of threads. */
+enum { CUT = 48, PART_WORK = 4000000 };
+
+/* A side's blocks, the last one with what is left. */
+static int64_t cuts(int64_t side)
+{
+    return side < CUT ? 1 : side / CUT;
+}
+/* Where part i of n begins on a side. */
+static int64_t cut_at(int64_t side, int64_t i, int64_t n)
+{
+    return i == n ? side : cuts(side) * i / n * CUT;
+}
+
+struct Parts {
+    int64_t down, across;
+};
+static Parts parts_of(const Product &p)
+{
+    const int64_t rows = cuts(p.m), columns = cuts(p.n), most = threads_most();
+    const double worth = (double)p.m * (double)p.n * (double)p.k / PART_WORK;
+    const int64_t wanted = worth < (double)most ? (int64_t)worth : most;
+    Parts best = {1, 1};
+    for (int64_t down = 1; down <= wanted && down <= rows; down++) {
+        const int64_t across = wanted / down < columns ? wanted / down : columns, parts = down * across, before = best.down * best.across;
+        if (parts > before || (parts == before && across * p.m + down * p.n < best.across * p.m + best.down * p.n))
+            best = {down, across};
+    }
+    return best;
+}
 
 template <class T> static void shared_gemm(const Product &p, const T *a, const T *b, T *c)
 {
-    const bool down = p.m > p.n;
-    const int64_t side = down ? p.m : p.n, cuts = (side + CUT - 1) / CUT;
-    const double work = (double)p.m * (double)p.n * (double)p.k / PART_WORK;
-    int64_t parts = cuts < threads_most() ? cuts : threads_most();
-    if (work < (double)parts) parts = work < 2 ? 1 : (int64_t)work;
-    share_out(parts, parts > 1, [=](int64_t part) {
-        const int64_t first = part * cuts / parts * CUT, end = (part + 1) * cuts / parts * CUT, last = end < side ? end : side;
+    const Parts parts = parts_of(p);
+    share_out(parts.down * parts.across, true, [=](int64_t part) {
+        const int64_t down = part / parts.across, across = part % parts.across;
+        const int64_t row = cut_at(p.m, down, parts.down), column = cut_at(p.n, across, parts.across);
         Product some = p;
-        (down ? some.m : some.n) = last - first;
-        gemm(some, down ? a + first * (p.ta ? 1 : p.a_row) : a, down ? b : b + first * (p.tb ? p.b_row : 1),
-             c + first * (down ? p.c_row : 1));
+        some.m = cut_at(p.m, down + 1, parts.down) - row;
+        some.n = cut_at(p.n, across + 1, parts.across) - column;
+        gemm(some, a + row * (p.ta ? 1 : p.a_row), b + column * (p.tb ? p.b_row : 1), c + row * p.c_row + column);
     });
 }
 
