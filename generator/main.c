@@ -62,7 +62,7 @@ static void to_primitives(Compilation *c, Graph *g)
     pass_fold(g), after(c, g, "fold");
     pass_simplify(g), after(c, g, "simplify");
     pass_algebra(g), pass_conditions(g), after(c, g, "algebra");
-    pass_fold(g), pass_simplify(g), graph_verify(g, "simplify again");
+    pass_fold(g), pass_simplify(g), pass_sink(g), graph_verify(g, "sink");
     if (!c->options->no_fuse) pass_lay_out(g), graph_verify(g, "lay out");
 }
 

@@ -41,7 +41,7 @@ static const char help[] =
     "  --no-fuse                    one kernel an operation\n"
     "  --no-report                  no DIR/report.html\n"
     "  --dump PASS                  prints the program's IR after a pass: import, loss, short, gradient, optimizer, decompose, fold, "
-    "simplify, accumulate,\n"
+    "simplify, algebra, accumulate,\n"
     "                               and, with what each found: recognise: attention, and why what looks like it is none;\n"
     "                               row_blocks: what runs over blocks of rows, and why other wide products do not;\n"
     "                               stash: what is kept for the backward pass, its bytes, and why;\n"

@@ -85,12 +85,20 @@ typedef struct {
     bool loops;
 } Parts;
 
+/* Of "w->table" in "w->table + 64": a piece of it. */
+static size_t name_length(const char *pointer)
+{
+    return strcspn(pointer, " ");
+}
+
 static bool is_apart_from(const Place *place, const Program *of, const Values *operands)
 {
     for (int i = 0; i < operands->n; i++) {
         if (operands->at[i]->origin == FROM_HYPER) continue;
         const Place *other = program_place(of, operands->at[i]);
-        if (other->buffer >= 0 ? other->buffer == place->buffer : !strcmp(other->pointer, place->pointer)) return false;
+        const size_t n = name_length(other->pointer);
+        const bool same = n == name_length(place->pointer) && strncmp(other->pointer, place->pointer, n) == 0;
+        if (other->buffer >= 0 ? other->buffer == place->buffer : same) return false;
     }
     return true;
 }
@@ -224,7 +232,8 @@ static const char *pointer(Layout *layout, const Program *p, const Value *v)
     const Place *place = program_place(p, v);
     if (place->buffer < 0) return place->pointer;
     const Buffer *buffer = &p->buffers.at[place->buffer];
-    return arena_text(layout->arena, "buffer<%s>(s, %s_%s)", buffer->type, upper(layout->arena, p->name), upper(layout->arena, buffer->c));
+    return arena_text(layout->arena, "buffer<%s>(s, %s_%s)%s", buffer->type, upper(layout->arena, p->name), upper(layout->arena, buffer->c),
+                      place->pointer + name_length(place->pointer));
 }
 
 typedef struct {

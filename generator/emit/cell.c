@@ -275,24 +275,32 @@ typedef struct {
     Value *value;
     const char *to;
 } Store;
-typedef VEC(Store) Stores;
+typedef struct {
+    VEC(Store) list;
+    const Value *walked; /* of the shape that is walked: theirs, or that of the parts of a concat */
+} Stores;
+
+static void add_store(Kernel *k, Stores *stores, Value *v, const char *to)
+{
+    if (!stores->walked) stores->walked = v;
+    vec_push(k->arena, &stores->list, ((Store){v, to}));
+}
+
 
 static void store_elements(Kernel *k, const CellPlan *c, const Stores *stores, Var *row, const Affine *j)
 {
-    Code *code = NEW_ARRAY(k->arena, Code, stores->n);
-    for (int i = 0; i < stores->n; i++) {
-        Value *v = stores->at[i].value;
-        const Index index = row_index(k, c, v, row, j);
-        code[i] = stores->n > 1 ? element(k, v, &index) : element_stored(k, v, &index);
-        if (stores->n > 1) code[i] = named(k, code[i], compute_type(v->dtype), local_name(k, v));
+    const Index index = row_index(k, c, stores->walked, row, j);
+    Pieces pieces = {.n = 0};
+    const int n = stores->list.n;
+    int *first = NEW_ARRAY(k->arena, int, n + 1);
+    for (int i = 0; i < n; i++) {
+        first[i] = pieces.n;
+        pieces_of(k, stores->list.at[i].value, stores->walked, &index, &pieces);
     }
-    for (int i = 0; i < stores->n; i++) {
-        Value *v = stores->at[i].value;
-        const Index index = row_index(k, c, v, row, j);
-        Affine place = index_flat(k, v, &index);
-        affine_seen(k, &place);
-        line(k, "%s[%s] = %s;", stores->at[i].to, affine_text(k, &place), stored(k, v->dtype, code[i]));
-    }
+    first[n] = pieces.n;
+    pieces_compute(k, &pieces, &index);
+    for (int i = 0; i < n; i++)
+        for (int p = first[i]; p < first[i + 1]; p++) piece_store(k, &pieces, p, stores->list.at[i].value, stores->list.at[i].to);
 }
 
 static void store_piece(Kernel *k, const CellPlan *c, const Stores *stores, Var *row, Expr *from, Expr *width)
@@ -307,10 +315,13 @@ static void store_piece(Kernel *k, const CellPlan *c, const Stores *stores, Var 
 static void store_rows(Kernel *k, const CellPlan *c, const Stores *stores)
 {
     int64_t width;
-    Expr *whole = row_width(c, stores->at[0].value);
+    Expr *whole = row_width(c, stores->walked);
     Cuts cuts = {.n = 0};
-    if (expr_is_int(whole, &width))
-        for (int i = 0; i < stores->n; i++) find_cuts(k, &cuts, stores->at[i].value, 0, width);
+    for (int i = 0; i < stores->list.n && expr_is_int(whole, &width); i++) {
+        const Value *v = stores->list.at[i].value;
+        const bool by_parts = !expr_always_equal(k->symbols, row_width(c, v), whole);
+        for (int p = 0; p < (by_parts ? v->def->n_in : 1); p++) find_cuts(k, &cuts, by_parts ? v->def->in[p] : v, 0, width);
+    }
     if (cuts.n > MOST_CUTS) cuts.n = 0;
     block_open(k, "FOR_BLOCK_ROWS (row, first, last)");
     Var *row = loop_var(k, "row", c->group->rows);
@@ -381,17 +392,17 @@ static void loop_part(Kernel *k, CellPlan *c, int p)
 {
     const Groups *parts = c->group->body[0];
     const Group *part = parts->list.at[p];
-    Stores stores = {0};
+    Stores stores = {.walked = part->walked};
     for (int i = 0; i < part->out.n; i++) {
         Value *v = part->out.at[i];
-        vec_push(k->arena, &stores, ((Store){v, home_of(k, c, v)}));
+        add_store(k, &stores, v, home_of(k, c, v));
     }
     if (c->dot_of[p] >= 0)
         store_dot(k, c, &stores, main_op(parts->list.at[c->dot_of[p]]));
     else
         store_rows(k, c, &stores);
     line(k, "__syncthreads();");
-    for (int i = 0; i < stores.n; i++) know(k, c, stores.at[i].value, stores.at[i].to, k->depth - 1);
+    for (int i = 0; i < stores.list.n; i++) know(k, c, stores.list.at[i].value, stores.list.at[i].to, k->depth - 1);
 }
 
 /* What the body gives out without making it (an old carry, a slice), and what it gives out a second time. */
@@ -404,8 +415,8 @@ static void copy_parts(Kernel *k, CellPlan *c)
         const char *to = i < c->carries ? carry_next(k, c, i) : stacked_now(k, c, i);
         if (i < c->carries ? here || v == c->g->inputs.at[i] : here && stacked_at(c, v) == i - c->carries) continue;
         if (i < c->carries && here) continue;
-        Stores stores = {0};
-        vec_push(k->arena, &stores, ((Store){v, to}));
+        Stores stores = {.walked = NULL};
+        add_store(k, &stores, v, to);
         store_rows(k, c, &stores);
         any = true;
     }
@@ -477,9 +488,9 @@ static void last_carries(Kernel *k, CellPlan *c)
 {
     for (int i = 0; i < c->carries; i++) {
         Value *inside = c->g->inputs.at[i];
-        Stores stores = {0};
+        Stores stores = {.walked = NULL};
         know(k, c, inside, c->carry[i], k->depth - 1);
-        vec_push(k->arena, &stores, ((Store){inside, param_result(k, c->op->out[i], NULL)}));
+        add_store(k, &stores, inside, param_result(k, c->op->out[i], NULL));
         store_rows(k, c, &stores);
     }
 }

@@ -37,6 +37,7 @@ typedef struct Group {
     int kept;
     Expr *rows;                    /* CELL: how many rows there are */
     Values whole;                  /* ROW: what it makes of the rows' shape */
+    Value *walked;                 /* LOOP: a value of the shape that it walks, where that is not its results': the parts of a concat */
     Ops assigns;                   /* whose value this group writes in place: out's value lies in the memory of the assign's target */
     struct Groups *body[2];        /* of a region */
     bool adds;                     /* DOT in a loop over blocks of rows: what later blocks give is added to what is there */
@@ -127,7 +128,8 @@ typedef struct Launch {
 /* The launches of a group (one, seldom two or three), whose kernels are added to k.  *scratch: bytes of memory that they need while they run,
  * aligned to 256; NULL for none.  Not for VIEW, REGION, COMMIT, FINITE.  ASSIGN: copies in[0] to out[0].
  * Ops of a group whose results stand in neither `in` nor `out` live in registers only.  A value both in `out` and used inside the group
- * is computed once and stored.  All values in `out` of a LOOP have the same shape, dim by dim. */
+ * is computed once and stored.  All values in `out` of a LOOP have the shape that it walks, dim by dim; where `walked` is set, also
+ * concats of parts of that shape. */
 void kernels_emit(Kernels *k, const Group *group, Launch **launches, int *n, Expr **scratch);
 /* Whether result `out` may lie in the memory of operand `in`: every element of in is read only by who writes the same element of out. */
 bool kernels_in_place(const Group *group, const Value *in, const Value *out);

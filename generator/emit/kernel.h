@@ -256,6 +256,18 @@ const char *stored(Kernel *k, Dtype d, Code c);                    /* c as it is
 const char *literal(Arena *arena, Dtype d, double value, int64_t integer);
 bool in_values(const Value *v, const Value *const *at, int n);
 
+/* ---- pieces.c: what a loop stores at each place that it walks ---- */
+enum { MAX_PIECES = 64 };
+typedef struct {
+    int n;
+    Value *value[MAX_PIECES]; /* of the walked shape: a result, or a part of a result that is a concat */
+    Index at[MAX_PIECES];     /* where its element lies in the result */
+    Code code[MAX_PIECES];
+} Pieces;
+void pieces_of(Kernel *k, Value *result, const Value *walked, const Index *index, Pieces *pieces); /* adds those of a result */
+void pieces_compute(Kernel *k, Pieces *pieces, const Index *index);                                 /* all, before one is stored */
+void piece_store(Kernel *k, const Pieces *pieces, int p, const Value *result, const char *to);
+
 /* ---- kernels.c ---- */
 struct Kernels {
     Arena *arena, *scratch; /* scratch: what is needed only while a group's kernels are written */

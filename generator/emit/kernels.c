@@ -407,6 +407,15 @@ static bool product_reads(const Op *dot, const Value *v)
     return false;
 }
 
+/* v is a sum, or made of one. */
+static bool follows_sum(const Group *group, const Value *v)
+{
+    if (!v->def || in_values(v, (const Value *const *)group->in.at, group->in.n)) return false;
+    bool follows = op_info(v->def->kind)->class == REDUCE;
+    for (int i = 0; i < v->def->n_in && !follows; i++) follows = follows_sum(group, v->def->in[i]);
+    return follows;
+}
+
 bool kernels_in_place(const Group *group, const Value *in, const Value *out)
 {
     if (group->epilogue) /* while it runs for some rows, the product of others is still to come */
@@ -417,9 +426,9 @@ bool kernels_in_place(const Group *group, const Value *in, const Value *out)
     if (group->kind == GROUP_DOT)
         return main_op(group)->kind == OP_dot_add && main_op(group)->in[2] == in && main_op(group)->in[0] != in &&
                main_op(group)->in[1] != in;
-    const bool stores = group->kind == GROUP_REDUCE && group->product == in && out != reduction_of(group)->out[0];
-    if (!stores && group->kind != GROUP_LOOP && group->kind != GROUP_ROW) return false;
-    if (dtype_bytes(in->dtype) != dtype_bytes(out->dtype)) return false;
+    const bool walks = group->kind == GROUP_LOOP || group->kind == GROUP_ROW || group->kind == GROUP_REDUCE;
+    if (!walks || dtype_bytes(in->dtype) != dtype_bytes(out->dtype)) return false;
+    if (group->kind == GROUP_REDUCE && follows_sum(group, out)) return false;
     for (int i = 0; i < group->out.n; i++)
         if (!keeps_place(group, group->out.at[i], in, true)) return false;
     return group->kind != GROUP_ROW || row_in_place(group, in, out);

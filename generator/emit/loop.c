@@ -7,23 +7,25 @@ typedef struct {
     Value *const *values;
     Value *const *to; /* what they are stored as: themselves, or the target of an assign */
     int n;
+    const Value *walked; /* of the shape that is walked */
 } Results;
 
 /* Where all results' elements lie: every one is computed before the first is stored, as a result may lie in an operand's memory. */
 static void store_all(Kernel *k, const Results *r, const Affine *of_group)
 {
-    Index index = axes_index(k, of_group);
-    Code code[64];
-    check(r->n <= 64);
+    const Index index = axes_index(k, of_group);
+    Pieces pieces = {.n = 0};
+    int first[MAX_PIECES + 1];
+    check(r->n <= MAX_PIECES);
     for (int i = 0; i < r->n; i++) {
-        code[i] = r->n > 1 ? element(k, r->values[i], &index) : element_stored(k, r->values[i], &index);
-        if (r->n > 1) code[i] = named(k, code[i], compute_type(r->values[i]->dtype), local_name(k, r->values[i]));
+        first[i] = pieces.n;
+        pieces_of(k, r->values[i], r->walked, &index, &pieces);
     }
+    first[r->n] = pieces.n;
+    pieces_compute(k, &pieces, &index);
     for (int i = 0; i < r->n; i++) {
-        Affine at = index_flat(k, r->values[i], &index);
-        affine_seen(k, &at);
         const char *name = r->n == 1 ? param_result(k, r->to[i], "y") : param_update(k, r->to[i]);
-        lanes_store(k, r->values[i], name, &at, stored(k, r->values[i]->dtype, code[i]));
+        for (int p = first[i]; p < first[i + 1]; p++) piece_store(k, &pieces, p, r->values[i], name);
     }
 }
 
@@ -91,13 +93,12 @@ static void loop_body(Kernel *k, void *context)
 
 static void write_results(Emission *e, Results results, const char *name)
 {
-    Value *const *values = results.values;
+    const Value *like = results.walked;
     Kernel *k = kernel_new_indexed(e->all, e->group);
     int kinds[MAX_AXES] = {0};
-    const Value *like = values[0];
     if (e->group->product && expr_likely(e->all->symbols, like->shape[like->rank - 1]) >= LONG_ROW)
         kinds[like->rank - 1] = 1; /* an epilogue: a product's rows stay rows */
-    kernel_axes(k, values[0]->shape, kinds, values[0]->rank);
+    kernel_axes(k, like->shape, kinds, like->rank);
     lanes_in_fours(k);
     kernel_write(k, loop_body, &results);
     Launch *l;
@@ -118,16 +119,18 @@ static void write_results(Emission *e, Results results, const char *name)
 
 void write_loop(Emission *e, Value *const *values, int n, const char *name)
 {
-    write_results(e, (Results){values, values, n}, name);
+    write_results(e, (Results){values, values, n, values[0]}, name);
 }
 
 void emit_loop(Emission *e)
 {
-    write_loop(e, e->group->out.at, e->group->out.n, group_name(e->all, e->group));
+    const Values *out = &e->group->out;
+    const Value *walked = e->group->walked ? e->group->walked : out->at[0];
+    write_results(e, (Results){out->at, out->at, out->n, walked}, group_name(e->all, e->group));
 }
 
 /* to = from, element by element. */
 void emit_copy(Emission *e, Value *to, Value *from)
 {
-    write_results(e, (Results){&from, &to, 1}, "copy");
+    write_results(e, (Results){&from, &to, 1, from}, "copy");
 }

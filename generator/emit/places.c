@@ -175,14 +175,23 @@ void find_last_readers(Maker *m, const Groups *groups)
         if (!pointers_get(m->gradient_of, g->outputs.at[i])) pointers_set(m->last_reader, root_of(m, g->outputs.at[i]), NULL);
 }
 
+/* The memory of in is read as something else, too: as another piece of it. */
+static bool reads_root_twice(const Maker *m, const Group *group, const Value *in)
+{
+    for (int i = 0; i < group->in.n; i++)
+        if (group->in.at[i] != in && root_of(m, group->in.at[i]) == root_of(m, in)) return true;
+    return false;
+}
+
 /* An operand that nobody reads afterwards and in whose memory the result may lie. */
 static const Value *replaceable(Maker *m, const Group *group, const Value *out)
 {
-    if (group->kind != GROUP_LOOP && group->kind != GROUP_ROW && !group->epilogue) return NULL;
+    const bool walks = group->kind == GROUP_LOOP || group->kind == GROUP_ROW || group->kind == GROUP_REDUCE;
+    if (!walks && !group->epilogue) return NULL;
     for (int i = 0; i < group->in.n; i++) {
         const Value *in = group->in.at[i], *root = root_of(m, in);
         if (!root->def || pointers_get(m->last_reader, root) != group || in->dtype != out->dtype) continue;
-        if (program_place(m->p, in)->buffer < 0 || value_count(m->p->graph, in) != value_count(m->p->graph, out)) continue;
+        if (reads_root_twice(m, group, in) || program_place(m->p, in)->buffer < 0 || value_count(m->p->graph, in) != value_count(m->p->graph, out)) continue;
         if (!kernels_in_place(group, in, out)) continue;
         pointers_set(m->last_reader, root, NULL);
         return in;

@@ -3,6 +3,7 @@
  * A value lies in a buffer of its own, but for views (where their operand lies), values that an assign wants in place (in the
  * weight or state), and in regions: parameters (where the operand lies, or at its slice), new carries and stacked results. */
 #include "emit/program_private.h"
+#include "ir/view.h"
 #include "support/diag.h"
 #include <string.h>
 
@@ -115,12 +116,20 @@ static const char *part_type(const GroupLaunches *l)
     return type ? type : "char";
 }
 
+/* Where a view lies in its operand. */
+static const char *pointer_into(Maker *m, const Place *operand, const Value *view)
+{
+    int64_t offset;
+    if (view->def->kind != OP_slice || !value_lies_within(m->p->graph, view, &offset) || offset == 0) return operand->pointer;
+    return arena_text(m->l->arena, "%s + %lld", operand->pointer, (long long)offset);
+}
+
 static void add_group(Maker *m, Items *items, const Group *group)
 {
     Op *op = group->ops.at[group->ops.n - 1];
     if (group->kind == GROUP_VIEW) {
         const Place *under = program_place(m->p, group->in.at[0]);
-        place_new(m, group->out.at[0], under->pointer, under->buffer);
+        place_new(m, group->out.at[0], pointer_into(m, under, group->out.at[0]), under->buffer);
         return;
     }
     if (group->kind == GROUP_REGION) {

@@ -1,4 +1,4 @@
-/* Scatter: results start as the base; then each update goes to the row that its index names, in the order of the indices.  A block
+/* Scatter: results start as the base, where they do not lie in its place; then each update goes to the row that its index names, in the order of the indices.  A block
  * has a range of rows and walks all indices, so the order of sums, and which of several wins, never depends on how blocks run. */
 #include "emit/kernel.h"
 #include <string.h>
@@ -63,7 +63,9 @@ static void scatter_body(Kernel *k, void *context)
     const bool one = expr_is(s->before, 1);
     line(k, "const int64_t first = %s_first(%s), last = %s_last(%s); /* the rows of this %s */", share, size_bare(k, rows), share,
          size_bare(k, rows), share);
-    block_open(k, "for (int64_t row = first; row < last; row++)");
+    const bool loaded = in_values(s->base, (const Value *const *)k->group->in.at, k->group->in.n);
+    const char *copies = loaded ? text_of(k, "if (%s != %s) ", y, param_value(k, s->base, false)) : "";
+    block_open(k, "%sfor (int64_t row = first; row < last; row++)", copies);
     Var *row = loop_var(k, "row", rows), *j = open_behind(k, s);
     Index at = flat_index(k, row, s->after, j);
     Code base = element(k, s->base, &at);

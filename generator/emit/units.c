@@ -17,7 +17,7 @@ static void touch_once(Maker *m, Touches *list, TouchKind kind, int index)
 
 static void touch_tensor(Maker *m, Touches *list, const Value *v)
 {
-    while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
+    while (v->def && (v->def->kind == OP_reshape || v->def->kind == OP_slice)) v = v->def->in[0];
     if (v->origin == FROM_WEIGHT) touch_once(m, list, TOUCHES_WEIGHT, layout_find(m->l->weight_of, v->tensor->name));
     if (v->origin == FROM_STATE) touch_once(m, list, TOUCHES_STATE, layout_find(m->l->state_of, v->tensor->name));
 }

@@ -18,6 +18,25 @@ static bool is_one(Graph *g, Expr *e)
     return expr_is(expr_canonical(g->symbols, e), 1);
 }
 
+bool value_lies_within(const Graph *g, const Value *v, int64_t *offset)
+{
+    Symbols *s = g->symbols;
+    const Op *op = v->def;
+    if (!op || op->kind != OP_slice) return false;
+    const Value *a = op->in[0];
+    Expr *const *start = op_exprs(op, ATTR_start, NULL), *at = expr_int(s, 0);
+    const int64_t *step = op_ints(op, ATTR_step, NULL);
+    bool cut = false; /* along an axis before: then this one must be whole */
+    for (int i = 0; i < v->rank; i++) {
+        const bool one = expr_is(expr_canonical(s, a->shape[i]), 1);
+        const bool whole = expr_is(start[i], 0) && expr_always_equal(s, a->shape[i], v->shape[i]);
+        if (step[i] != 1 || (cut && !whole)) return false;
+        if (!whole) at = expr_mul(s, start[i], expr_product(s, a->shape + i + 1, v->rank - i - 1));
+        cut = cut || !one; /* rows before the last axis that is longer than 1 would lie apart */
+    }
+    return expr_is_int(expr_canonical(s, at), offset);
+}
+
 /* (a, b*c) with strides (s, t) as (a, b, c) with (s, c*t, t), and back where neighbouring axes are one run of memory. */
 static bool reshaped(Graph *g, const Value *from, const View *was, const Value *to, View *w)
 {

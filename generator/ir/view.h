@@ -12,6 +12,8 @@ typedef struct {
 
 /* Through as many index operations as strides can tell; the root may be v itself. */
 View value_view(Graph *g, Value *v);
+/* Whether v is a slice that lies in one piece in its operand, so many elements after the beginning, a number known when generating. */
+bool value_lies_within(const Graph *g, const Value *v, int64_t *offset);
 /* The same where neighbours along the last axis stay neighbours; else v itself. */
 View value_row_view(Graph *g, Value *v);
 /* v in its own memory. */

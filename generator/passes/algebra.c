@@ -159,7 +159,7 @@ static bool rule(Graph *g, Op *op, Value **by, void *context)
 
 void pass_algebra(Graph *g)
 {
-    for (int round = 0; round < MOST_ROUNDS && rewrite(g, rule, NULL, true); round++) {
+    for (int round = 0; round < MOST_ROUNDS && (rewrite(g, rule, NULL, true) || algebra_scans(g)); round++) {
         graph_sort(g);
         graph_prune(g);
     }

@@ -14,4 +14,7 @@ Value *algebra_scatter_sum(Graph *g, const Op *add);
 
 /* ---- algebra_parts.c ---- */
 Value *algebra_parts(Graph *g, const Op *add); /* a sum of tensors that zeros surround is a concat */
+
+/* ---- algebra_scan.c ---- */
+bool algebra_scans(Graph *g); /* drops stacked results; operations may stand too late then */
 #endif

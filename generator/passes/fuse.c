@@ -10,12 +10,16 @@
  * - an elementwise or index operation joins the loop or reduction of its readers where each element would be computed once;
  * - a reduction over the last axes joins the group of its readers where they use it row by row, and the group becomes one that
  * works a row at a time; so do the operations between two such reductions, those on one number a row too;
+ * - sums over other axes are one kernel where they read the same, with what is made of their results (a mean) and, stored, of what
+ * they sum;
+ * - a loop joins another that reads the same tensors, each in its place; a concat of equal parts walks the parts' shape;
  * - attention reads its operands through transposes, slices and reshapes where strides can tell what those do;
  * - it may join and be stored as well (a stash; one of an optimizer's moments) where every reader outside comes after the whole
- * group. Each of those stands later in the graph than the group's last operation, so no path leads from the group back into it;
+ * group. A group runs where its last operation stands, so no path leads from the group back into it;
  * - a scan whose rows never meet is one group: a recurrent cell over time;
  * - in the end a kernel that reads the rows of a product as it writes its own is merged with it: the product's epilogue.
  * With no_fuse only constants, iota, dims and broadcasts are folded. */
+#include "ir/view.h"
 #include "passes/fuse.h"
 #include "support/diag.h"
 #include <string.h>
@@ -55,6 +59,11 @@ static GroupKind kind_of(const Op *op)
 bool fuse_folds(GroupKind kind)
 {
     return kind == GROUP_LOOP || kind == GROUP_REDUCE || kind == GROUP_ROW;
+}
+
+bool fuse_folds_cheap(GroupKind kind)
+{
+    return fuse_folds(kind) || kind == GROUP_SCATTER;
 }
 
 /* ---- what is cheap ---- */
@@ -122,8 +131,11 @@ static Draft *draft_new(Fuse *f, Op *root, GroupKind kind)
     f->index_class[root->id] = kind == GROUP_REDUCE ? f->classes++ : d->in_order;
     vec_push(f->g->arena, &f->drafts, d);
     d->reads = root->n_in;
-    d->whole = kind == GROUP_LOOP ? d->in_order : -1;
+    d->walked = kind == GROUP_LOOP && fuse_concat_of_equals(f, root) ? root->in[0] : root->n_out ? root->out[0] : NULL;
+    d->whole = kind == GROUP_LOOP && d->walked == root->out[0] ? d->in_order : -1;
     d->per_row = -1;
+    d->summed = f->index_class[root->id];
+    if (kind == GROUP_REDUCE && fuse_is_sum(root) && !fuse_reduces_rows(f, root)) d->sum = root, d->sums = 1;
     if (kind == GROUP_REDUCE && fuse_reduces_rows(f, root)) {
         d->whole = f->index_class[root->id];
         d->per_row = d->in_order;
@@ -133,13 +145,13 @@ static Draft *draft_new(Fuse *f, Op *root, GroupKind kind)
     return d;
 }
 
-/* How often u takes each element of its operand i: at most once, or perhaps more. */
-static bool reads_once(const Op *u, const Value *v)
+/* Whether u takes each element of v at most once. */
+static bool reads_once(const Op *u, const Value *v, bool by_parts)
 {
     int places = 0;
     for (int i = 0; i < u->n_in; i++) places += u->in[i] == v;
     if (op_info(u->kind)->class == ELEMENTWISE) return true;
-    if (places != 1) return false;
+    if (places != 1) return by_parts;
     switch (u->kind) {
     case OP_reshape:
     case OP_transpose:
@@ -154,6 +166,18 @@ static bool reads_once(const Op *u, const Value *v)
 bool fuse_in_place_use(const Fuse *f, const Op *u, const Value *v)
 {
     return u->kind == OP_assign && u->in[1] == v && u->in[0] != v && u->in[0]->origin != FROM_BATCH && !f->copied[u->id];
+}
+
+/* A group runs where its root stands, and every group comes after those whose results it reads: so no path leads back. */
+bool fuse_comes_after(const Fuse *f, const Op *u, int root)
+{
+    const Draft *d = f->draft[u->id];
+    if (f->order[d && d->ops.n ? d->ops.at[0]->id : u->id] > root) return true;
+    if (u->n_out != 1 || (d ? d->kind != GROUP_VIEW : !f->cheap[u->out[0]->id])) return false;
+    const Value *v = u->out[0];
+    for (int i = 0; i < v->users.n; i++)
+        if (!fuse_in_place_use(f, v->users.at[i], v) && !fuse_comes_after(f, v->users.at[i], root)) return false;
+    return true;
 }
 
 /* The group that an operation may join, and the index class it has there. */
@@ -172,6 +196,15 @@ static Home refuse(Fuse *f, const Value *v, FuseRefusal why)
 {
     f->refused[v->id] = (uint8_t)why;
     return (Home){0};
+}
+
+/* A loop stores what has the shape that it walks; a kernel of sums what it sums, or sums something of, unless a kernel that works a row
+ * at a time can make that. */
+static bool may_store(const Fuse *f, const Draft *d, int index_class, const Value *v)
+{
+    if (d->kind == GROUP_REDUCE && d->sum && index_class == d->summed)
+        return same_shape(f->g, v, d->sum->in[0]) && !fuse_spreads_sums(f, v->def);
+    return d->kind == GROUP_LOOP && index_class == d->in_order && same_shape(f->g, v, d->walked);
 }
 
 static Home find_home(Fuse *f, const Op *op)
@@ -195,25 +228,24 @@ static Home find_home(Fuse *f, const Op *op)
     for (int i = 0; i < v->users.n; i++) {
         const Op *u = v->users.at[i];
         if (f->draft[u->id] == home.draft && u->kind != OP_assign) {
-            if (!reads_once(u, v)) return refuse(f, v, REFUSED_TWICE);
-            bool same_index = op_info(u->kind)->class == ELEMENTWISE || op_info(u->kind)->class == REDUCE;
+            const bool by_parts = fuse_puts_parts(f, home.draft, u);
+            if (!reads_once(u, v, by_parts)) return refuse(f, v, REFUSED_TWICE);
+            bool same_index = op_info(u->kind)->class == ELEMENTWISE || op_info(u->kind)->class == REDUCE || by_parts;
             same_index |= u->kind == OP_reshape && home.draft->kind == GROUP_ROW;
             if (!same_index) mapped++;
-            int c = same_index ? f->index_class[u->id] : f->classes++;
+            int c = same_index || u->kind == OP_reshape ? f->index_class[u->id] : f->classes++; /* a reshape keeps the order */
             if (inside++ && c != home.index_class) return refuse(f, v, REFUSED_ELSEWHERE);
             home.index_class = c;
         } else if (fuse_in_place_use(f, u, v)) {
             home.stored = true;
-        } else if (f->order[u->id] > root) {
+        } else if (fuse_comes_after(f, u, root)) {
             home.stored = true;
         } else {
             return refuse(f, v, REFUSED_BEFORE);
         }
     }
     if (mapped && inside > 1) return refuse(f, v, REFUSED_ELSEWHERE);
-    if (home.stored && (home.draft->kind != GROUP_LOOP || home.index_class != home.draft->in_order ||
-                        !same_shape(f->g, v, home.draft->ops.at[0]->out[0])))
-        return refuse(f, v, REFUSED_SHAPE);
+    if (home.stored && !may_store(f, home.draft, home.index_class, v)) return refuse(f, v, REFUSED_SHAPE);
     if (home.draft->reads + op->n_in - 1 > GROUP_READS_MAX) return refuse(f, v, REFUSED_READS);
     return home;
 }
@@ -240,6 +272,15 @@ static void join(Fuse *f, Op *op, Home home)
     if (home.stored) f->stored[op->out[0]->id] = 1;
 }
 
+/* A slice that lies in one piece in its operand: a pointer into that.  In bodies what lies in an operand's memory is a reshape alone. */
+static bool is_piece(const Fuse *f, const Op *op)
+{
+    enum { ALIGNED = 16 }; /* bytes: four neighbours may be read at once */
+    int64_t offset;
+    if (f->no_fuse || !f->g->output_names || op->kind != OP_slice || f->output[op->out[0]->id]) return false;
+    return value_lies_within(f->g, op->out[0], &offset) && offset * dtype_bytes(op->out[0]->dtype) % ALIGNED == 0;
+}
+
 static void choose(Fuse *f, Op *op)
 {
     GroupKind kind = kind_of(op);
@@ -264,13 +305,14 @@ static void choose(Fuse *f, Op *op)
         join(f, op, home);
         return;
     }
-    if (!f->no_fuse && fuse_join_rows(f, op)) return;
+    if (!f->no_fuse && (fuse_join_rows(f, op) || fuse_join_sums(f, op) || fuse_join_beside(f, op))) return;
+    if (is_piece(f, op)) kind = GROUP_VIEW;
     draft_new(f, op, kind);
     for (int i = 0; i < op->n_out; i++) f->stored[op->out[i]->id] = 1;
     if (kind == GROUP_ATTENTION)
         fuse_need_views(f, op);
     else if (!fuse_folds(kind))
-        need_operands(f, op, true);
+        need_operands(f, op, f->no_fuse || !fuse_folds_cheap(kind));
 }
 
 /* ---- from drafts to groups ---- */
@@ -296,7 +338,7 @@ static void collect(Fuse *f, Group *group, Op *op)
     if (f->seen[op->id]) return;
     f->seen[op->id] = 1;
     vec_push(f->g->arena, &group->ops, op);
-    if (!fuse_folds(group->kind)) return;
+    if (!fuse_folds_cheap(group->kind)) return;
     for (int i = 0; i < op->n_in; i++)
         if (op->in[i]->def && f->cheap[op->in[i]->id]) collect(f, group, op->in[i]->def);
 }
@@ -320,6 +362,7 @@ static Group *group_of(Fuse *f, const Draft *d)
     group->kind = d->kind;
     group->row = d->row;
     group->kept = d->kept;
+    group->walked = fuse_concat_of_equals(f, d->ops.at[0]) && d->kind == GROUP_LOOP ? d->walked : NULL;
     if (d->kind == GROUP_ATTENTION) fuse_collect_views(f, group, d->ops.at[0]);
     for (int i = 0; i < d->ops.n; i++) collect(f, group, d->ops.at[i]);
     sort_ops(f, &group->ops);
@@ -356,7 +399,7 @@ static bool only_at_own_index(const Fuse *f, const Group *group, const Value *ta
         const Op *op = group->ops.at[o];
         for (int i = 0; i < op->n_in; i++) {
             const Value *root = op->in[i];
-            while (root->def && root->def->kind == OP_reshape) root = root->def->in[0];
+            while (root->def && (root->def->kind == OP_reshape || root->def->kind == OP_slice)) root = root->def->in[0];
             if (root != target) continue;
             if (op->in[i] != target || op_info(op->kind)->class != ELEMENTWISE || f->draft[op->id] != d ||
                 f->index_class[op->id] != d->in_order)
@@ -374,7 +417,7 @@ static bool reads_other_target(const Fuse *f, const Group *group, const Draft *d
         const Op *op = group->ops.at[o];
         for (int i = 0; i < op->n_in; i++) {
             const Value *root = op->in[i];
-            while (root->def && root->def->kind == OP_reshape) root = root->def->in[0];
+            while (root->def && (root->def->kind == OP_reshape || root->def->kind == OP_slice)) root = root->def->in[0];
             if (root->origin != FROM_WEIGHT && root->origin != FROM_STATE) continue; /* a hyper has a user in every update */
             for (int u = 0; u < root->users.n; u++) {
                 const Op *assign = root->users.at[u];
@@ -431,6 +474,39 @@ static void settle_assigns(Fuse *f, Groups *groups, Group **of_draft)
     groups->list.n = kept;
 }
 
+/* What is viewed may have joined a group that ends after the view stands. */
+static void views_after_makers(Groups *groups)
+{
+    Arena *arena = groups->graph->arena;
+    uint8_t *made = NEW_ARRAY(arena, uint8_t, groups->graph->next_value + 1);
+    VEC(Group *) all = {.at = groups->list.at, .n = groups->list.n}, waiting = {0};
+    groups->list.at = NULL;
+    groups->list.n = groups->list.room = 0;
+    for (int i = 0; i < all.n; i++) {
+        Group *group = all.at[i];
+        const Value *from = group->kind == GROUP_VIEW ? group->in.at[0] : NULL;
+        const bool waits = from && from->def && groups->of_op[from->def->id] && !made[from->id];
+        if (waits) {
+            vec_push(arena, &waiting, group);
+            continue;
+        }
+        vec_push(arena, &groups->list, group);
+        for (int o = 0; o < group->out.n; o++) made[group->out.at[o]->id] = 1;
+        for (int w = 0, left = waiting.n; w < left; w++) { /* views of views follow each other */
+            Group *view = waiting.at[w];
+            if (!view || !made[view->in.at[0]->id]) continue;
+            vec_push(arena, &groups->list, view);
+            made[view->out.at[0]->id] = 1;
+            waiting.at[w] = NULL;
+        }
+        int left = 0;
+        for (int w = 0; w < waiting.n; w++)
+            if (waiting.at[w]) waiting.at[left++] = waiting.at[w];
+        waiting.n = left;
+    }
+    check(waiting.n == 0);
+}
+
 static void prepare(Fuse *f)
 {
     Graph *g = f->g;
@@ -480,6 +556,7 @@ static Groups *group_all(Graph *g, bool no_fuse)
         vec_push(g->arena, &groups->list, group);
         for (int i = 0; i < f.drafts.at[d]->ops.n; i++) of_draft[f.drafts.at[d]->ops.at[i]->id] = group;
     }
+    views_after_makers(groups);
     settle_assigns(&f, groups, of_draft);
     return groups;
 }

@@ -1,11 +1,12 @@
 /* Inside fuse: drafts of groups while operations are seen from the last to the first.  fuse.c decides for each operation,
- * fuse_rows.c knows reductions over rows, fuse_again.c what is made again rather than stored, fuse_views.c what attention reads where
- * it lies, fuse_cell.c which scans are one kernel, fuse_epilogue.c which kernels follow a product row by row. */
+ * fuse_rows.c knows reductions over rows, fuse_again.c what is made again rather than stored, fuse_beside.c which loops run beside each
+ * other in one kernel, fuse_sums.c which sums do, fuse_views.c what attention reads where it lies, fuse_cell.c which scans are one
+ * kernel, fuse_epilogue.c which kernels follow a product row by row. */
 #ifndef FUSE_H
 #define FUSE_H
 #include "emit/emit.h"
 
-enum { GROUP_OPS_MAX = 48, GROUP_READS_MAX = 24, CHEAP_COST_MAX = 8, MASK_COST_MAX = 6, UNIFORM_COST_MAX = 100 };
+enum { GROUP_OPS_MAX = 48, GROUP_READS_MAX = 24, SUMS_MAX = 4, CHEAP_COST_MAX = 8, MASK_COST_MAX = 6, UNIFORM_COST_MAX = 100 };
 enum { CELL_BYTES_MAX = 4 << 20 }; /* of matrices that every block of a recurrent cell reads in every step */
 
 typedef struct Draft {
@@ -17,6 +18,10 @@ typedef struct Draft {
     Value *row;  /* a value of the rows' shape, of which the first `kept` axes count rows; NULL: not known yet */
     int kept;
     int reads;
+    Value *walked; /* of a loop: a value of the shape that it walks */
+    const Op *sum; /* of sums over other axes than the last: the first one that was found */
+    int sums;      /* how many there are */
+    int summed;    /* index class of the elements that are summed */
     struct Draft *next;
 } Draft;
 
@@ -40,7 +45,10 @@ typedef struct {
 
 /* ---- fuse.c ---- */
 bool fuse_folds(GroupKind kind);                                    /* operations may be folded into groups of this kind */
+bool fuse_folds_cheap(GroupKind kind);                              /* what is cheap may */
 bool fuse_simple(OpKind kind);                                      /* costs about as much as an addition */
+/* What u is part of runs after the operation in that place of the order; where u is a view, or made again in its readers, all of those. */
+bool fuse_comes_after(const Fuse *f, const Op *u, int root);
 bool fuse_in_place_use(const Fuse *f, const Op *u, const Value *v); /* an assign that writes v in place */
 
 /* ---- fuse_views.c ---- */
@@ -56,7 +64,22 @@ void fuse_collect_views(Fuse *f, Group *group, const Op *attention); /* adds the
 /* ---- fuse_rows.c ---- */
 bool fuse_reduces_rows(const Fuse *f, const Op *op); /* over the last axes of floats: a block can do one row after another */
 bool fuse_join_rows(Fuse *f, Op *op);                /* joins op to the group of its readers as a part of rows, or does nothing */
+bool fuse_spreads_sums(const Fuse *f, const Op *op); /* reads, in each element of a row, what a sum over the row made */
+/* The first of the groups that read v, also through what is cheap: the only one that all others come after. */
+void fuse_first_reader(const Fuse *f, const Value *v, Draft **first);
+/* Whether d reads v, and wherever it does so at the place of its own results; outside: others read it too, after d. */
+bool fuse_reads_in_order(const Fuse *f, const Draft *d, const Value *v, bool *outside);
 Expr *fuse_count(const Fuse *f, const Value *v, int from, int to); /* elements of axes from .. to - 1 */
+
+/* ---- fuse_beside.c ---- */
+bool fuse_concat_of_equals(const Fuse *f, const Op *op); /* a loop may walk its parts' shape, and put each part's element in its place */
+bool fuse_puts_parts(const Fuse *f, const Draft *d, const Op *op); /* op is such a concat, and d walks its parts */
+/* Joins op, which a loop that comes later does not read, to that loop where both walk the same tensors; or does nothing. */
+bool fuse_join_beside(Fuse *f, Op *op);
+
+/* ---- fuse_sums.c ---- */
+bool fuse_is_sum(const Op *op);       /* a reduction that gives no places */
+bool fuse_join_sums(Fuse *f, Op *op); /* joins a sum to what is made of it, or to another sum; or does nothing */
 
 /* ---- fuse_cell.c ---- */
 /* How many rows go through the group's scan each by itself, so that it becomes one kernel; NULL: it does not.  Its body is fused already. */

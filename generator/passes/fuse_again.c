@@ -3,6 +3,8 @@
 #include <string.h>
 
 enum { READERS_MAX = 8, REMADE_COST_MAX = 10 };
+enum { STEPS_MAX = 8 };          /* back to a sum */
+enum { LAUNCH_BYTES = 1 << 15 }; /* what might be moved in the time that a launch takes */
 
 typedef struct {
     Draft *at[READERS_MAX];
@@ -85,22 +87,65 @@ static bool begins_with_product(const Op *op)
     return false;
 }
 
-/* Storing costs a write, and a read in each group but the first; making it again costs what those have to read more. */
+/* Some twenty instructions, where a read and a write cost as much: worth doing twice to store nothing. */
+static bool is_moderate(OpKind kind)
+{
+    switch (kind) {
+    case OP_exp:
+    case OP_expm1:
+    case OP_log:
+    case OP_log1p:
+    case OP_sigmoid:
+    case OP_tanh:
+    case OP_sqrt:
+    case OP_reciprocal:
+    case OP_div: return true;
+    default: return false;
+    }
+}
+
+/* What is made of a sum is rather stored by the kernel that sums. */
+static bool follows_sum(const Op *op, int depth)
+{
+    for (int i = 0; i < op->n_in && depth; i++) {
+        const Op *from = op->in[i]->def;
+        while (from && from->kind == OP_reshape) from = from->in[0]->def;
+        if (!from) continue;
+        if (op_info(from->kind)->class == REDUCE) return true;
+        if (op_info(from->kind)->class == ELEMENTWISE && follows_sum(from, depth - 1)) return true;
+    }
+    return false;
+}
+
+/* One number: each kernel makes it once. */
+static bool is_number(const Op *op)
+{
+    for (int i = 0; i < op->n_in; i++)
+        if (op->in[i]->rank) return false;
+    return op->out[0]->rank == 0;
+}
+
+/* Storing costs a write, and a read in each group but the first, and of a mask a launch; making it again costs what those have to read
+ * more. */
 bool fuse_make_again(Fuse *f, const Op *op)
 {
     const Value *v = op->out[0];
     Readers readers = {.n = 0};
-    if (f->no_fuse || op_info(op->kind)->class != ELEMENTWISE || !fuse_simple(op->kind)) return false;
-    int cost = 2;
+    const bool number = is_number(op), moderate = is_moderate(op->kind) && dtype_is_float(v->dtype) && !follows_sum(op, STEPS_MAX);
+    if (f->no_fuse || op_info(op->kind)->class != ELEMENTWISE || (!fuse_simple(op->kind) && !number && !moderate)) return false;
+    int cost = moderate ? 5 : 2;
     for (int i = 0; i < op->n_in; i++) cost += op->in[i]->def && f->cheap[op->in[i]->id] ? f->cheap[op->in[i]->id] - 1 : 0;
-    if (cost > REMADE_COST_MAX || begins_with_product(op) || !find_readers(f, v, &readers) || readers.n < 2) return false;
+    if (cost > REMADE_COST_MAX || begins_with_product(op) || !find_readers(f, v, &readers) || readers.n < (number ? 1 : 2))
+        return false;
+    if (moderate && !number && readers.n > 2) return false;
     const Draft *first = readers.at[0];
     for (int r = 1; r < readers.n; r++)
         if (f->order[readers.at[r]->ops.at[0]->id] < f->order[first->ops.at[0]->id]) first = readers.at[r];
     int more = 0;
     for (int r = 0; r < readers.n; r++)
         if (readers.at[r] != first) more += new_reads(f, op, v, readers.at[r]);
-    if (more > (readers.n - 1) * dtype_bytes(v->dtype)) return false;
+    const int saved = (readers.n - 1) * dtype_bytes(v->dtype), launch = v->dtype == DTYPE_bool ? LAUNCH_BYTES : 0;
+    if (more > saved && (more - saved) * expr_likely(f->g->symbols, fuse_count(f, v, 0, v->rank)) > launch) return false;
     f->cheap[v->id] = (uint8_t)cost;
     f->stored[v->id] = 0;
     fold_views(f, v);

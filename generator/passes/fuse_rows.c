@@ -83,6 +83,15 @@ typedef struct {
 
 enum { PER_ROW_NEW = -2 }; /* the class of what there is one of a row, in a draft that has none yet */
 
+bool fuse_spreads_sums(const Fuse *f, const Op *op)
+{
+    for (int i = 0; i < op->n_in; i++) {
+        const Op *broadcast = op->in[i]->def;
+        if (broadcast && broadcast->kind == OP_broadcast && comes_from_rows(f, broadcast->in[0], STEPS_BETWEEN_MAX)) return true;
+    }
+    return false;
+}
+
 /* The class at which a broadcast's operand is read, given that of its result. */
 static int class_before_broadcast(const Fuse *f, const Draft *d, const Op *op, Reading *r)
 {
@@ -134,7 +143,7 @@ static bool find_reading(const Fuse *f, const Draft *d, const Value *v, Reading 
                 return false;
             if (r.inside && r.index_class == -1) return false;
         } else {
-            if (!fuse_in_place_use(f, u, v) && f->order[u->id] <= root) return false;
+            if (!fuse_in_place_use(f, u, v) && !fuse_comes_after(f, u, root)) return false;
             r.outside = true;
         }
         if (!merge_reading(all, &r)) return false;
@@ -142,15 +151,22 @@ static bool find_reading(const Fuse *f, const Draft *d, const Value *v, Reading 
     return true;
 }
 
-/* The first of the groups that read a value, also through what is cheap: the only one that all others come after. */
-static void find_first_reader(const Fuse *f, const Value *v, Draft **first)
+void fuse_first_reader(const Fuse *f, const Value *v, Draft **first)
 {
     for (int i = 0; i < v->users.n; i++) {
         const Op *u = v->users.at[i];
         Draft *d = f->draft[u->id];
         if (d && (!*first || f->order[d->ops.at[0]->id] < f->order[(*first)->ops.at[0]->id])) *first = d;
-        if (u->n_out == 1 && f->cheap[u->out[0]->id]) find_first_reader(f, u->out[0], first);
+        if (u->n_out == 1 && f->cheap[u->out[0]->id]) fuse_first_reader(f, u->out[0], first);
     }
+}
+
+bool fuse_reads_in_order(const Fuse *f, const Draft *d, const Value *v, bool *outside)
+{
+    Reading r = {0};
+    if (!find_reading(f, d, v, &r) || !r.inside || r.index_class != d->in_order) return false;
+    *outside = r.outside;
+    return true;
 }
 
 /* A reduction's rows must be the draft's. */
@@ -196,7 +212,7 @@ bool fuse_join_rows(Fuse *f, Op *op)
 {
     const bool fits = fuse_reduces_rows(f, op) || op_info(op->kind)->class == ELEMENTWISE || op->kind == OP_reshape;
     Draft *d = NULL;
-    if (fits) find_first_reader(f, op->out[0], &d);
+    if (fits) fuse_first_reader(f, op->out[0], &d);
     if (!d || !fuse_folds(d->kind) || d->whole < 0) return false;
     if (d->ops.n >= GROUP_OPS_MAX || d->reads + op->n_in - 1 > GROUP_READS_MAX) return false;
     Reading r = {.outside = f->output[op->out[0]->id]};

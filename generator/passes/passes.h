@@ -90,6 +90,9 @@ void pass_decompose_attention(Graph *g);
 void pass_algebra(Graph *g);
 void pass_conditions(Graph *g);
 
+/* sink      What only updates need (running statistics) stands after the commit.  Needs: primitives. */
+void pass_sink(Graph *g);
+
 /* lay out   Results of attention lie as their transposes want them.  Needs: simplified graph, which must not be simplified again. */
 void pass_lay_out(Graph *g);
 

@@ -200,6 +200,18 @@ static bool is_number_of_row(const RowSet *set, const Value *v, int kept)
     return op_info(v->def->kind)->class == ELEMENTWISE || v->def->kind == OP_broadcast || v->def->kind == OP_reshape;
 }
 
+/* Reads nothing but the batch: labels, which the set reads too. */
+static bool is_made_of_batch(const Op *op)
+{
+    if (op_info(op->kind)->class != ELEMENTWISE) return true; /* a view, a number for all rows */
+    for (int i = 0; i < op->n_in; i++) {
+        const Value *v = op->in[i];
+        while (v->def && (v->def->kind == OP_broadcast || v->def->kind == OP_reshape)) v = v->def->in[0];
+        if (v->origin != FROM_BATCH && v->rank) return false;
+    }
+    return true;
+}
+
 /* Wide, or made of what is, or no more than a few instructions. */
 static bool is_worth_bringing(const RowSet *set, const Value *v, int kept)
 {
@@ -222,8 +234,7 @@ static bool bring_inside(RowSet *set)
             if (!kept || !row_roles(set, op, kept, roles)) continue;
             twice[op->id] = read_outside(set, twice, op->out[0]);
             if (twice[op->id] && !is_cheap(op) && !(set->lean && op->kind == OP_dot)) continue;
-            const bool computes = op_info(op->kind)->class == ELEMENTWISE;
-            if (twice[op->id] && computes && is_number_of_row(set, op->out[0], kept)) continue;
+            if (twice[op->id] && is_number_of_row(set, op->out[0], kept) && !is_made_of_batch(op)) continue;
             set->again += twice[op->id] && op->kind == OP_dot;
             set->members[op->id] = ROW_AGAIN;
             set->kept[op->out[0]->id] = kept;

@@ -1,4 +1,4 @@
-/* Equal operations become one; views of views become one view; a slice of a product's rows becomes the product of fewer rows; what
+/* Equal operations become one; views of views become one view; a transposed product is one of transposes; a slice of a product's rows becomes the product of fewer rows; what
  * nobody needs goes.
  *
  *     %3 = reshape %1            [batch*seq, 64]        %3 = reshape %1
@@ -71,12 +71,30 @@ static Value *reshape_of_view(Graph *g, const Op *op)
     return b_broadcast(g, x, moved, y->rank, y->shape);
 }
 
+static bool only_reader(const Graph *g, const Value *v)
+{
+    return v->users.n == 1 && !graph_is_output(g, v);
+}
+
+/* The transpose of a product that nobody else reads is the product of the transposes, the other way round. */
+static Value *transpose_of_dot(Graph *g, const Op *op)
+{
+    const Value *a = op->in[0];
+    const Op *dot = a->def;
+    const int64_t *axes = op_ints(op, ATTR_axes, NULL), last = a->rank - 1;
+    if (!only_reader(g, a) || axes[last] != last - 1) return NULL;
+    for (int i = 0; i < last - 1; i++)
+        if (axes[i] != i) return NULL;
+    return b_dot(g, dot->in[1], dot->in[0], !op_int(dot, ATTR_trans_b), !op_int(dot, ATTR_trans_a));
+}
+
 /* transpose (broadcast x), where x's axes stay in order. */
 static Value *transpose_of_view(Graph *g, const Op *op)
 {
     Value *a = op->in[0], *y = op->out[0], *x = inner(a, OP_broadcast);
     const int64_t *axes = op_ints(op, ATTR_axes, NULL);
     if (inner(a, OP_transpose)) return b_transpose(g, a, axes);
+    if (inner(a, OP_dot)) return transpose_of_dot(g, op);
     if (!x) return NULL;
     const int64_t *before = op_ints(a->def, ATTR_axes, NULL);
     int64_t to[MOST_AXES], moved[MOST_AXES];
@@ -111,11 +129,6 @@ static Value *broadcast_of_slice(Graph *g, const Op *op)
         whole = whole && all;
     }
     return b_broadcast(g, whole ? x : b_slice(g, x, start, step, shape), axes, op->out[0]->rank, op->out[0]->shape);
-}
-
-static bool only_reader(const Graph *g, const Value *v)
-{
-    return v->users.n == 1 && !graph_is_output(g, v);
 }
 
 /* The slice of v, which `slice` cuts, taken of the rows of the product that v comes of: scores of all tokens but the last are those
@@ -313,6 +326,7 @@ static bool merge_equal(Graph *g, Op *op, Value **by, void *context)
     Seen *seen = context;
     OpClass class = op_info(op->kind)->class;
     if (class == EFFECT || class == REGION || class == ATTENTION || class == LATE) return false;
+    if (class == ELEMENTWISE && op->out[0]->rank && strcmp(op->role, "optimizer") == 0) return false; /* an update is one kernel */
     uint64_t hash = hash_op(op), at = hash & seen->mask;
     for (; seen->slot[at]; at = (at + 1) & seen->mask) {
         if (seen->hash[at] != hash || !same_op(seen->slot[at], op)) continue;

@@ -1,7 +1,7 @@
 /* test.onnx -> model.cu
  * loss       mse(y), optimizer adamw, fp32
  * dims       batch 1..64 ~ 8, seq 1..512 ~ 128
- * train      23 kernels, bytes moved 3416*batch*seq + 42260, least possible 1072*batch*seq + 25344
+ * train      22 kernels, bytes moved 3480*batch*seq + 42260, least possible 1072*batch*seq + 25344
  * made by    disc-gen models/test.onnx -o build */
 #include "model.h"
 #include "runtime/device/device.h"
@@ -90,24 +90,12 @@ __global__ void transpose_each(float *__restrict__ y, const float *__restrict__ 
     }
 }
 
-/* Epilogue of a product, a loop kernel, of "/Add", "loss"
- * x (batch, seq, 16), projected (batch, seq, 16), target (batch, seq, 16) -> y (batch, seq, 16)
- * 2 operations in one: 256*batch*seq bytes less to move */
+/* Row kernel, first of two stages, of "/Add", "loss"
+ * x (batch, seq, 16), projected (batch, seq, 16), target (batch, seq, 16) -> y (batch, seq, 16), part
+ * 4 operations in one: 320*batch*seq bytes less to move */
 template <class Index>
-__global__ void add_sub(float *y, const float *x, const float *projected, const float *target, Index n)
-{
-    FOR_EACH_FOURS (four, n) {
-        const Four<float> x_4(x + four), projected_4(projected + four), target_4(target + four);
-        FourResults<float> y_4(y + four);
-        FOR_FOUR_EACH (i, four, n) y_4[i] = x_4[i] + projected_4[i] - target_4[i];
-    }
-}
-
-/* Row kernel, first of two stages, of "loss"
- * x (batch, seq, 16) -> part
- * 2 operations in one: 128*batch*seq bytes less to move */
-template <class Index>
-__global__ void squares_of_all_parts(const float *__restrict__ x, float *__restrict__ part, Index parts, Index n)
+__global__ void difference_and_squares_of_all_parts(float *y, const float *x, const float *projected, const float *target,
+                                                    float *__restrict__ part, Index parts, Index n)
 {
     FOR_ROWS (block, parts) {
         const Index p = block % parts;
@@ -115,15 +103,16 @@ __global__ void squares_of_all_parts(const float *__restrict__ x, float *__restr
         float squares = 0;
         REDUCES(+, squares)
         FOR_THREADS (j, last - first) {
-            const float x_j = x[first + j];
-            squares += x_j * x_j;
+            const float difference = x[first + j] + projected[first + j] - target[first + j];
+            y[first + j] = difference;
+            squares += difference * difference;
         }
         squares = block_sum(squares);
         if (FIRST_THREAD) part[block] = squares;
     }
 }
 
-/* Row kernel, second of two stages, of "loss"
+/* Row kernel, second of two stages, of "/Add", "loss"
  * part -> y () */
 template <class Index>
 __global__ void sum_of_parts(float *__restrict__ y, const float *__restrict__ part, Index parts)
@@ -324,10 +313,13 @@ __global__ void transpose_pad_add(float *__restrict__ y, const float *__restrict
 }
 
 /* Column kernel, first of two stages, of "/ln/LayerNormalization"
- * gradient (batch, seq, 16) -> part */
+ * gradient (batch, seq, 16), x (batch, seq, 16), mean (batch, seq), inverse_deviation (batch, seq) -> part, part2
+ * 5 operations in one: 448*batch*seq bytes less to move */
 template <class Index>
-__global__ void sum_of_columns_parts(const float *__restrict__ gradient, float *__restrict__ part, Index rows, Index columns,
-                                     Index parts)
+__global__ void sums_of_columns_parts(const float *__restrict__ gradient, const float *__restrict__ x,
+                                      const float *__restrict__ mean, const float *__restrict__ inverse_deviation,
+                                      float *__restrict__ part, float *__restrict__ part2, Index rows, Index columns,
+                                      Index parts)
 {
     FOR_ROWS (block, parts * strips(columns)) {
         const Index line = block / strips(columns);
@@ -335,54 +327,45 @@ __global__ void sum_of_columns_parts(const float *__restrict__ gradient, float *
         const Index p = line % parts;
         const Index first = part_first(rows, p, parts), last = part_first(rows, p + 1, parts);
         float sum[STRIP_OWN];
+        float sum2[STRIP_OWN];
         FOR_STRIP (k, width) sum[OWN(k)] = 0;
-        for (Index r = first; r < last; r++) {
-            const Index at = column + r * columns;
-            FOR_STRIP (k, width) sum[OWN(k)] += gradient[at + k];
-        }
-        FOR_STRIP (k, width) part[line * columns + column + k] = sum[OWN(k)];
-    }
-}
-
-/* Column kernel, second of two stages, of "/ln/LayerNormalization"
- * part -> y (16) */
-template <class Index>
-__global__ void sum_of_parts_2(float *__restrict__ y, const float *__restrict__ part, Index columns, Index parts)
-{
-    FOR_ROWS (block, strips(columns)) {
-        const Index column = block * STRIP, width = strip_width(columns, column);
-        float sum[STRIP_OWN];
-        FOR_STRIP (k, width) sum[OWN(k)] = 0;
-        for (Index p = 0; p < parts; p++) {
-            const Index at = p * columns + column;
-            FOR_STRIP (k, width) sum[OWN(k)] += part[at + k];
-        }
-        FOR_STRIP (k, width) y[column + k] = sum[OWN(k)];
-    }
-}
-
-/* Column kernel, first of two stages, of "/ln/LayerNormalization"
- * gradient (batch, seq, 16), x (batch, seq, 16), mean (batch, seq), inverse_deviation (batch, seq) -> part
- * 4 operations in one: 384*batch*seq bytes less to move */
-template <class Index>
-__global__ void sum_of_columns_parts_2(const float *__restrict__ gradient, const float *__restrict__ x,
-                                       const float *__restrict__ mean, const float *__restrict__ inverse_deviation,
-                                       float *__restrict__ part, Index rows, Index columns, Index parts)
-{
-    FOR_ROWS (block, parts * strips(columns)) {
-        const Index line = block / strips(columns);
-        const Index column = block % strips(columns) * STRIP, width = strip_width(columns, column);
-        const Index p = line % parts;
-        const Index first = part_first(rows, p, parts), last = part_first(rows, p + 1, parts);
-        float sum[STRIP_OWN];
-        FOR_STRIP (k, width) sum[OWN(k)] = 0;
+        FOR_STRIP (k, width) sum2[OWN(k)] = 0;
         for (Index r = first; r < last; r++) {
             const Index at = column + r * columns;
             const float mean_r = mean[r];
             const float inverse_deviation_r = inverse_deviation[r];
-            FOR_STRIP (k, width) sum[OWN(k)] += gradient[at + k] * ((x[at + k] - mean_r) * inverse_deviation_r);
+            FOR_STRIP (k, width) {
+                const float gradient_k = gradient[at + k];
+                sum[OWN(k)] += gradient_k;
+                sum2[OWN(k)] += gradient_k * ((x[at + k] - mean_r) * inverse_deviation_r);
+            }
         }
         FOR_STRIP (k, width) part[line * columns + column + k] = sum[OWN(k)];
+        FOR_STRIP (k, width) part2[line * columns + column + k] = sum2[OWN(k)];
+    }
+}
+
+/* Column kernel, second of two stages, of "/ln/LayerNormalization"
+ * part, part2 -> sum_out (16), y (16) */
+template <class Index>
+__global__ void sums_of_parts(float *__restrict__ sum_out, float *__restrict__ y, const float *__restrict__ part,
+                              const float *__restrict__ part2, Index columns, Index parts)
+{
+    FOR_ROWS (block, strips(columns)) {
+        const Index column = block * STRIP, width = strip_width(columns, column);
+        float sum[STRIP_OWN];
+        float sum2[STRIP_OWN];
+        FOR_STRIP (k, width) sum[OWN(k)] = 0;
+        FOR_STRIP (k, width) sum2[OWN(k)] = 0;
+        for (Index p = 0; p < parts; p++) {
+            const Index at = p * columns + column;
+            FOR_STRIP (k, width) sum[OWN(k)] += part[at + k];
+            FOR_STRIP (k, width) sum2[OWN(k)] += part2[at + k];
+        }
+        FOR_STRIP (k, width) {
+            sum_out[column + k] = sum[OWN(k)];
+            y[column + k] = sum2[OWN(k)];
+        }
     }
 }
 
@@ -424,31 +407,31 @@ STEP_FUNCTION int train_step(Step *s)
             attn_attention_top, attn_attention_scale, attn_qkv, seq, 2*batch);                      /* "/attn/Attention" */
     float *const attn_transpose_3 = buffer<float>(s, TRAIN_ATTN_TRANSPOSE_3);                       /* (batch, seq, 2, 8) */
     unit(s, 3);   LAUNCH(s, transpose_each, rows(batch*seq, 16), 32)(attn_transpose_3, attn_attention, batch*seq, seq); /* "/attn/Transpose_3" */
-    float *const target = buffer<float>(s, TRAIN_TARGET);                                           /* (batch, seq, 16) */
-    float *const loss_sub = buffer<float>(s, TRAIN_LOSS_SUB);                                       /* (batch, seq, 16) */
-    float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
-    unit(s, 4);   dot(s, loss_sub, attn_transpose_3, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, PLAIN,
-            EPILOGUE(s, add_sub, fours(16*batch*seq), 256)(loss_sub, x, loss_sub, target, 16*batch*seq)); /* "/Add", "loss" */
+    float *const attn_out = buffer<float>(s, TRAIN_ATTN_OUT);                                       /* (batch*seq, 16) */
+    unit(s, 4);   dot(s, attn_out, attn_transpose_3, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, PLAIN); /* "/attn/out/MatMul" */
 
     /* ---- loss ---- */
-    float *const squares_of_all_parts_scratch = buffer<float>(s, TRAIN_SQUARES_OF_ALL_PARTS_SCRATCH);
-    unit(s, 5);   LAUNCH(s, squares_of_all_parts, rows(min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq), 256)(
-            loss_sub, squares_of_all_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq); /* "loss" */
+    float *const target = buffer<float>(s, TRAIN_TARGET);                                           /* (batch, seq, 16) */
+    float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
+    float *const difference_and_squares_of_all_parts_scratch = buffer<float>(s, TRAIN_DIFFERENCE_AND_SQUARES_OF_ALL_PARTS_SCRATCH);
+    unit(s, 5);   LAUNCH(s, difference_and_squares_of_all_parts, rows(min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq), 256)(
+            attn_out, x, attn_out, target, difference_and_squares_of_all_parts_scratch,
+            min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq);                            /* "/Add", "loss", in place */
     LAUNCH(s, sum_of_parts, rows(1, min_int(64, floor_div(batch*seq + 127, 128))), 64)(loss,
-            squares_of_all_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128)));            /* "loss" */
+            difference_and_squares_of_all_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128))); /* "/Add", "loss", in place */
 
     /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
     unit(s, 6);   if (int error = commit(s, loss)) return error;
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
-    unit(s, 7);   LAUNCH(s, mul_each, fours(16*batch*seq), 256)(loss_sub, loss_sub, 16*batch*seq);  /* "loss", in place */
+    unit(s, 7);   LAUNCH(s, mul_each, fours(16*batch*seq), 256)(attn_out, attn_out, 16*batch*seq);  /* "loss", in place */
 
     /* -- attn -- */
     float *const d_attn_out = buffer<float>(s, TRAIN_D_ATTN_OUT);                                   /* (16, 16) */
-    unit(s, 8);   dot(s, d_attn_out, attn_transpose_3, loss_sub, 1, 16, 16, batch*seq, TRANSPOSED, PLAIN); /* "/attn/out/MatMul" */
+    unit(s, 8);   dot(s, d_attn_out, attn_transpose_3, attn_out, 1, 16, 16, batch*seq, TRANSPOSED, PLAIN); /* "/attn/out/MatMul" */
     save_gradient(s, WEIGHT_ATTN_OUT_WEIGHT, d_attn_out, 1024);
     float *const d_attn_out_dot = buffer<float>(s, TRAIN_D_ATTN_OUT_DOT);                           /* (batch*seq, 16) */
-    unit(s, 9);   dot(s, d_attn_out_dot, loss_sub, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, TRANSPOSED); /* "/attn/out/MatMul" */
+    unit(s, 9);   dot(s, d_attn_out_dot, attn_out, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, TRANSPOSED); /* "/attn/out/MatMul" */
     unit(s, 10);  LAUNCH(s, update, fours(256), 256)(states->attn_out_weight_exp_avg,
             states->attn_out_weight_exp_avg_sq, w->attn_out_weight, states->attn_out_weight_exp_avg, d_attn_out,
             states->attn_out_weight_exp_avg_sq, w->attn_out_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
@@ -473,31 +456,29 @@ STEP_FUNCTION int train_step(Step *s)
     unit(s, 14);  dot(s, d_attn_qkv_dot, ln, d_attn_split, 1, 16, 48, batch*seq, TRANSPOSED, PLAIN); /* "/attn/qkv/MatMul" */
     save_gradient(s, WEIGHT_ATTN_QKV_WEIGHT, d_attn_qkv_dot, 3072);
     float *const d_attn_qkv_dot_2 = buffer<float>(s, TRAIN_D_ATTN_QKV_DOT_2);                       /* (batch*seq, 16) */
-    float *const dot_scratch = buffer<float>(s, TRAIN_DOT_SCRATCH);
-    unit(s, 15);  dot(s, d_attn_qkv_dot_2, d_attn_split, w->attn_qkv_weight, 1, batch*seq, 16, 48, PLAIN, TRANSPOSED,
-            EPILOGUE(s, sum_of_columns_parts, rows(min_int(64, floor_div(batch*seq + 15, 16)), 64*batch*seq), 64)(
-                d_attn_qkv_dot_2, dot_scratch, batch*seq, 16, min_int(64, floor_div(batch*seq + 15, 16)))); /* "/ln/LayerNormalization" */
-
-    /* -- ln -- */
-    float *const d_ln_sum = buffer<float>(s, TRAIN_D_LN_SUM);                                       /* (16) */
-    LAUNCH(s, sum_of_parts_2, rows(1, 64*min_int(64, floor_div(batch*seq + 15, 16))), 64)(d_ln_sum, dot_scratch, 16,
-            min_int(64, floor_div(batch*seq + 15, 16)));                                            /* "/ln/LayerNormalization" */
-    save_gradient(s, WEIGHT_LN_BIAS, d_ln_sum, 64);
+    unit(s, 15);  dot(s, d_attn_qkv_dot_2, d_attn_split, w->attn_qkv_weight, 1, batch*seq, 16, 48, PLAIN, TRANSPOSED); /* "/attn/qkv/MatMul" */
     unit(s, 16);  LAUNCH(s, update, fours(768), 256)(states->attn_qkv_weight_exp_avg,
             states->attn_qkv_weight_exp_avg_sq, w->attn_qkv_weight, states->attn_qkv_weight_exp_avg, d_attn_qkv_dot,
             states->attn_qkv_weight_exp_avg_sq, w->attn_qkv_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
             weight_decay, bias_correction1, bias_correction2, eps, 768);                            /* "attn.qkv.weight" */
-    unit(s, 17);  LAUNCH(s, update, fours(16), 256)(states->ln_bias_exp_avg, states->ln_bias_exp_avg_sq, w->ln_bias,
+
+    /* -- ln -- */
+    float *const sums_of_columns_parts_scratch = buffer<float>(s, TRAIN_SUMS_OF_COLUMNS_PARTS_SCRATCH);
+    unit(s, 17);  LAUNCH(s, sums_of_columns_parts, rows(min_int(64, floor_div(batch*seq + 15, 16)), 64*batch*seq), 64)(
+            d_attn_qkv_dot_2, x, ln_mean, ln_inverse_deviation, sums_of_columns_parts_scratch,
+            sums_of_columns_parts_scratch + 16*min_int(64, floor_div(batch*seq + 15, 16)), batch*seq, 16,
+            min_int(64, floor_div(batch*seq + 15, 16)));                                            /* "/ln/LayerNormalization" */
+    float *const d_ln_sum = buffer<float>(s, TRAIN_D_LN_SUM);                                       /* (16) */
+    float *const d_ln = buffer<float>(s, TRAIN_D_LN);                                               /* (16) */
+    LAUNCH(s, sums_of_parts, rows(1, 64*min_int(64, floor_div(batch*seq + 15, 16))), 64)(d_ln_sum, d_ln,
+            sums_of_columns_parts_scratch,
+            sums_of_columns_parts_scratch + 16*min_int(64, floor_div(batch*seq + 15, 16)), 16,
+            min_int(64, floor_div(batch*seq + 15, 16)));                                            /* "/ln/LayerNormalization" */
+    save_gradient(s, WEIGHT_LN_BIAS, d_ln_sum, 64);
+    save_gradient(s, WEIGHT_LN_WEIGHT, d_ln, 64);
+    unit(s, 18);  LAUNCH(s, update, fours(16), 256)(states->ln_bias_exp_avg, states->ln_bias_exp_avg_sq, w->ln_bias,
             states->ln_bias_exp_avg, d_ln_sum, states->ln_bias_exp_avg_sq, w->ln_bias, beta1, one_minus_beta1, beta2,
             one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 16);        /* "ln.bias" */
-    float *const sum_of_columns_parts_2_scratch = buffer<float>(s, TRAIN_SUM_OF_COLUMNS_PARTS_2_SCRATCH);
-    unit(s, 18);  LAUNCH(s, sum_of_columns_parts_2, rows(min_int(64, floor_div(batch*seq + 15, 16)), 64*batch*seq), 64)(
-            d_attn_qkv_dot_2, x, ln_mean, ln_inverse_deviation, sum_of_columns_parts_2_scratch, batch*seq, 16,
-            min_int(64, floor_div(batch*seq + 15, 16)));                                            /* "/ln/LayerNormalization" */
-    float *const d_ln = buffer<float>(s, TRAIN_D_LN);                                               /* (16) */
-    LAUNCH(s, sum_of_parts_2, rows(1, 64*min_int(64, floor_div(batch*seq + 15, 16))), 64)(d_ln,
-            sum_of_columns_parts_2_scratch, 16, min_int(64, floor_div(batch*seq + 15, 16)));        /* "/ln/LayerNormalization" */
-    save_gradient(s, WEIGHT_LN_WEIGHT, d_ln, 64);
     unit(s, 19);  LAUNCH(s, update, fours(16), 256)(states->ln_weight_exp_avg, states->ln_weight_exp_avg_sq,
             w->ln_weight, states->ln_weight_exp_avg, d_ln, states->ln_weight_exp_avg_sq, w->ln_weight, beta1,
             one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 16); /* "ln.weight" */

@@ -80,6 +80,7 @@ static const struct {
     {"simplify", pass_simplify}, {"accumulate", pass_accumulate}, {"fp64", run_double},          {"stash", run_stash},
     {"recognise", run_recognise}, {"decompose_attention", pass_decompose_attention},
     {"lay_out", pass_lay_out},   {"algebra", pass_algebra},     {"conditions", pass_conditions},
+    {"sink", pass_sink},
     {"bf16", run_bf16},          {"fp16", run_fp16},
     {"row_blocks", run_row_blocks}, {"lean_row_blocks", run_lean_row_blocks},
 };

@@ -175,6 +175,83 @@ static void cheap_results_are_made_again(void **state)
     arena_free(w.arena);
 }
 
+/* Two concats of the same parts walk the parts' shape together, and what makes the parts is computed once, in the same loop. */
+static void concats_of_equal_parts_are_one_loop(void **state)
+{
+    (void)state;
+    World w = world("graph infer(n: 1..64)\n"
+                    "  %0: f32[n, 16] = batch \"x\"\n"
+                    "  %1: f32[n, 16] = batch \"y\"\n"
+                    "  %2: f32[n, 16] = exp %0\n"
+                    "  %3: f32[n, 16] = mul %2, %1\n"
+                    "  %4: f32[n, 32] = concat %2, %3, axis=1\n"
+                    "  %5: f32[n, 48] = concat %3, %3, %0, axis=1\n"
+                    "  return %4 \"two\", %5 \"three\"\n");
+    emit(&w, false);
+    assert_int_equal(w.groups->list.n, 1);
+    assert_int_equal(w.groups->list.at[0]->out.n, 2);
+    assert_int_equal(w.groups->list.at[0]->in.n, 2);
+    const char *first = strstr(w.kernels, "expf(");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "expf("));
+    arena_free(w.arena);
+}
+
+/* Loops that read the same tensor run beside each other, unless what reads the first comes before the second has run. */
+static void loops_run_beside_each_other(void **state)
+{
+    (void)state;
+    World w = world("graph infer(n: 1..64)\n"
+                    "  %0: f32[n, 16] = batch \"x\"\n"
+                    "  %1: f32[n, 16] = batch \"y\"\n"
+                    "  %2: f32[n, 16] = exp %0\n"
+                    "  %3: f32[n, 16] = mul %0, %1\n"
+                    "  %4: f32[16, 16] = weight \"w\", trainable=0\n"
+                    "  %5: f32[n, 16] = dot %2, %4, trans_a=0, trans_b=0\n"
+                    "  %6: f32[n, 16] = dot %3, %4, trans_a=0, trans_b=0\n"
+                    "  return %5 \"a\", %6 \"b\"\n");
+    Groups *groups = pass_fuse(w.g, false);
+    assert_int_equal(groups->list.n, 3);
+    assert_int_equal(groups->list.at[0]->out.n, 2);
+    arena_free(w.arena);
+    w = world("graph infer(n: 1..64)\n"
+              "  %0: f32[n, 16] = batch \"x\"\n"
+              "  %2: f32[n, 16] = exp %0\n"
+              "  %4: f32[16, 16] = weight \"w\", trainable=0\n"
+              "  %5: f32[n, 16] = dot %2, %4, trans_a=0, trans_b=0\n"
+              "  %3: f32[n, 16] = mul %0, %5\n"
+              "  return %3 \"a\"\n");
+    groups = pass_fuse(w.g, false);
+    assert_int_equal(groups->list.at[0]->ops.n, 1);
+    arena_free(w.arena);
+}
+
+/* A slice in one piece is a pointer into its operand; one of every row is not. */
+static void pieces_are_read_where_they_lie(void **state)
+{
+    (void)state;
+    World w = world("graph infer(n: 1..64)\n"
+                    "  %0: f32[n, 16] = batch \"x\"\n"
+                    "  %1: f32[48, 16] = weight \"table\", trainable=0\n"
+                    "  %2: f32[16, 16] = slice %1, start=[32, 0], step=[1, 1]\n"
+                    "  %3: f32[n, 16] = dot %0, %2, trans_a=0, trans_b=0\n"
+                    "  %4: f32[n, 8] = slice %3, start=[0, 8], step=[1, 1]\n"
+                    "  %5: f32[8, 8] = slice %1, start=[0, 8], step=[1, 1]\n"
+                    "  %6: f32[n, 8] = dot %4, %5, trans_a=0, trans_b=0\n"
+                    "  return %6 \"y\"\n");
+    emit(&w, false);
+    const Value *slice = w.g->ops.at[0]->out[0];
+    assert_string_equal(program_place(w.p, slice)->pointer, "w->table + 512");
+    int views = 0, loops = 0;
+    for (int i = 0; i < w.groups->list.n; i++) {
+        views += w.groups->list.at[i]->kind == GROUP_VIEW;
+        loops += w.groups->list.at[i]->kind == GROUP_LOOP;
+    }
+    assert_int_equal(views, 1);
+    assert_int_equal(loops, 2);
+    arena_free(w.arena);
+}
+
 static void unfused_folds_broadcasts_alone(void **state)
 {
     (void)state;
@@ -618,6 +695,9 @@ int main(void)
         cmocka_unit_test(softmax_is_one_kernel),
         cmocka_unit_test(columns_are_not_rows),
         cmocka_unit_test(cheap_results_are_made_again),
+        cmocka_unit_test(concats_of_equal_parts_are_one_loop),
+        cmocka_unit_test(loops_run_beside_each_other),
+        cmocka_unit_test(pieces_are_read_where_they_lie),
         cmocka_unit_test(unfused_folds_broadcasts_alone),
         cmocka_unit_test(expensive_chain_is_not_broadcast),
         cmocka_unit_test(no_group_needs_itself),
