@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Beyond UNITS_MOST a search is too dear to make for every program that is generated: the trainer makes its own. */
-enum { TOUCHES_LIMIT = 20000000, PLANS_EACH = 24, UNITS_MOST = 4000 };
+enum { TOUCHES_LIMIT = 20000000, PLANS_EACH = 24, POINTS_EACH = 60000, UNITS_MOST = 20000 }; /* POINTS_EACH: of a set of plans, in characters */
 
 static int *encode_touches(const Layout *l, const Program *p)
 {
@@ -109,18 +109,28 @@ static bool in_library(const Program *p, const char *plan)
     return false;
 }
 
+/* Whether the dims were chosen before: a program may have one dim alone. */
+static bool repeats(const Layout *l, int64_t *const *values, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (!memcmp(values[k], values[i], (size_t)symbols_count(l->symbols) * sizeof *values[i])) return true;
+    return false;
+}
+
 void find_plans(const Layout *l, Program *p)
 {
     static const unsigned larger[] = {0, ~0u, 1, 2}; /* none, all, the first, the second: plans differ by how dims compare */
     LibraryInput in;
     if (!p->points.n || p->units.n > UNITS_MOST) return;
     fill(l, p, &in);
-    int64_t *values = NEW_ARRAY(l->arena, int64_t, symbols_count(l->symbols) + 1);
+    const int room = POINTS_EACH / p->points.n < PLANS_EACH ? POINTS_EACH / p->points.n + 1 : PLANS_EACH;
+    int64_t *values[sizeof larger / sizeof *larger];
     for (size_t i = 0; i < sizeof larger / sizeof *larger; i++) {
         const char *plans[PLANS_EACH];
-        choose_dims(l, larger[i], values);
-        if (!sizes_of(l, p, values, &in)) continue;
-        int n = library_search(l->arena, &in, TOUCHES_LIMIT, plans, PLANS_EACH);
+        values[i] = NEW_ARRAY(l->arena, int64_t, symbols_count(l->symbols) + 1);
+        choose_dims(l, larger[i], values[i]);
+        if (repeats(l, values, i) || !sizes_of(l, p, values[i], &in)) continue;
+        int n = library_search(l->arena, &in, TOUCHES_LIMIT, plans, room);
         for (int k = 0; k < n; k++)
             if (!in_library(p, plans[k])) vec_push(l->arena, &p->library, plans[k]);
     }

@@ -33,6 +33,8 @@ bool ladder_search(Ladder *ladder, Simulation *s, int64_t evaluations);
 bool ladder_carry(Ladder *ladder, Simulation *s, const char *const *library, int n, int64_t evaluations);
 /* Drops rungs until flops, too, rise as memory falls. */
 void ladder_straighten(Ladder *ladder);
+/* No plan needs less: what a unit reads and makes. */
+int64_t ladder_floor(const Simulation *s);
 /* The number of evaluations that takes about so many touches of buffers. */
 int64_t ladder_effort(const Flow *flow, int64_t touches);
 

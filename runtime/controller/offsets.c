@@ -147,7 +147,7 @@ static int random_below(uint64_t *state, int n)
 typedef struct {
     int *order, *tried, *best_order; /* n each */
     int64_t *at, *current_at;        /* of the best; of `order` */
-    int64_t arena, peak;
+    int64_t arena, enough; /* enough: no better is looked for */
     bool first_fit;
 } Search;
 
@@ -192,7 +192,7 @@ static void improve(Packing *p, Search *s, int large, uint64_t *random)
     p->n = large;
     int64_t current = pack(p, s->order, s->first_fit, INT64_MAX - 1), best = current;
     memcpy(s->current_at, p->at, at_bytes);
-    for (int move = 0; move < MOST_MOVES && p->effort < effort && best > s->peak && s->arena > s->peak; move++) {
+    for (int move = 0; move < MOST_MOVES && p->effort < effort && best > s->enough && s->arena > s->enough; move++) {
         memcpy(s->tried, s->order, bytes);
         disturb(p, s, current, s->tried, random);
         bool fit = next_random(random) % 10 < 7 ? s->first_fit : !s->first_fit, worse_too = next_random(random) % 50 == 0;
@@ -232,8 +232,8 @@ static void move_about(Packing *p, Search *s)
     static const int64_t shares[SHARES] = {20, 60, 180, INT64_MAX};
     const int64_t effort = p->effort + MOVES_EFFORT_IN_ALL;
     uint64_t random = 1;
-    for (int i = 0; i < ROUNDS * SHARES && p->effort < effort && s->arena - s->peak > (i < SHARES ? 0 : s->peak / 50); i++) {
-        const int large = large_first(p, s, s->peak / shares[i % SHARES]);
+    for (int i = 0; i < ROUNDS * SHARES && p->effort < effort && s->arena - s->enough > (i < SHARES ? 0 : s->enough / 50); i++) {
+        const int large = large_first(p, s, s->enough / shares[i % SHARES]);
         if (large > 1) improve(p, s, large, &random);
     }
 }
@@ -241,7 +241,7 @@ static void move_about(Packing *p, Search *s)
 static void try_orders(Packing *p, Search *s, Ranked *ranked)
 {
     int64_t dearest = 0;
-    for (int k = 0; k < 2 * ORDERS && (!k || p->effort + dearest < EFFORT) && s->arena > s->peak; k++) {
+    for (int k = 0; k < 2 * ORDERS && (!k || p->effort + dearest < EFFORT) && s->arena > s->enough; k++) {
         int64_t before = p->effort;
         bool first_fit = k >= ORDERS;
         order_by((Order)(k % ORDERS), p->buffers, p->n, ranked, s->tried);
@@ -258,18 +258,19 @@ int64_t planner_offsets(const Interval *buffers, int n, int64_t *at)
     if (n == 0) return 0;
     size_t count = (size_t)n;
     Packing p = {.buffers = buffers, .n = n, .half = (last_position(buffers, n) + HALVES) / HALVES};
-    Search s = {.at = at, .arena = INT64_MAX - 1, .peak = planner_live_peak(buffers, n)};
+    const int64_t peak = planner_live_peak(buffers, n);
+    Search s = {.at = at, .arena = INT64_MAX - 1, .enough = peak + peak / 1000};
     Ranked *ranked = malloc(count * sizeof *ranked);
     p.memory = malloc(count * (HALVES + 1 + 3) * sizeof *p.memory);
     p.at = calloc(2 * count, sizeof *p.at);
-    if (ranked && p.memory && p.at && s.peak >= 0) {
+    if (ranked && p.memory && p.at && peak >= 0) {
         for (int i = 0; i <= HALVES; i++) p.lists[i] = p.memory + count * (size_t)i;
         s.order = p.memory + count * (HALVES + 1);
         s.tried = s.order + n;
         s.best_order = s.tried + n;
         s.current_at = p.at + n;
         try_orders(&p, &s, ranked);
-        if (s.arena > s.peak) move_about(&p, &s);
+        if (s.arena > s.enough) move_about(&p, &s);
     } else
         s.arena = -1;
     free(ranked);

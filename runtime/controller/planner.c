@@ -18,7 +18,8 @@ struct Kept {
     int64_t *dims, *bytes; /* bytes: of each buffer, aligned */
     Sizes sizes;
     Simulation *simulation; /* NULL: planned by lives alone */
-    Ladder ladder;
+    Plan *whole;       /* no point acts; NULL: not yet wanted */
+    Ladder ladder;     /* made when the whole plan does not fit */
     Plan **rungs;      /* beside the ladder's; NULL: not yet wanted */
     int64_t *live;     /* beside them: most alive at once; -1: not yet known */
     int least;         /* rung with the least arena; -1: not yet known */
@@ -52,6 +53,7 @@ static void kept_free(Kept *kept)
 {
     for (int i = 0; kept->rungs && i < kept->ladder.n; i++) free(kept->rungs[i]);
     free(kept->rungs);
+    free(kept->whole);
     free(kept->live);
     if (kept->simulation) ladder_free(&kept->ladder);
     simulation_destroy(kept->simulation);
@@ -135,7 +137,7 @@ bool planner_sound(const Program *program, const int64_t *dims, int n_dims)
 
 /* ---- plans at some dims ---- */
 /* Orders of magnitude: 20 million touches take 0.1 s. */
-static const int64_t TOUCHES_WITHOUT_LIBRARY = 60000000, TOUCHES_WITH_LIBRARY = 800000, TOUCHES_TO_OFFLOAD = 10000000;
+static const int64_t TOUCHES_WITHOUT_LIBRARY = 60000000, TOUCHES_WITH_LIBRARY = 200000, TOUCHES_TO_OFFLOAD = 10000000;
 
 static const Flow *flow_of(Planner *planner, const Program *program)
 {
@@ -156,9 +158,11 @@ static bool rungs_new(Kept *kept)
     return kept->rungs && kept->live;
 }
 
-static bool climb(Kept *kept, const Program *p)
+static bool climb(Kept *kept)
 {
+    const Program *p = kept->program;
     const Flow *f = kept->simulation->flow;
+    if (kept->rungs) return true;
     const int64_t touches = kept->sizes.copied > 0 ? TOUCHES_TO_OFFLOAD : TOUCHES_WITH_LIBRARY; /* the library offloads nothing */
     bool right = p->n_library ? ladder_carry(&kept->ladder, kept->simulation, p->library, p->n_library, ladder_effort(f, touches))
                               : ladder_search(&kept->ladder, kept->simulation, ladder_effort(f, TOUCHES_WITHOUT_LIBRARY));
@@ -166,18 +170,15 @@ static bool climb(Kept *kept, const Program *p)
     return right && rungs_new(kept);
 }
 
-static bool make_ladder(Planner *planner, Kept *kept)
+static bool make_simulation(Planner *planner, Kept *kept)
 {
     const Program *p = kept->program;
-    if (!p->n_points) {
-        kept->ladder.n = 1;
-        return rungs_new(kept);
-    }
+    if (!p->n_points) return true;
     const Flow *flow = flow_of(planner, p);
     if (!flow || !sizes_at_dims(&kept->sizes, flow, &planner->rates, kept->dims, kept->bytes)) return false;
     kept->simulation = simulation_create(flow, &kept->sizes);
     ladder_init(&kept->ladder, flow);
-    return kept->simulation && climb(kept, p);
+    return kept->simulation != NULL;
 }
 
 static Kept *kept_new(const Planner *planner, const Program *program, const int64_t *dims)
@@ -205,13 +206,12 @@ static int find_kept(Planner *planner, const Program *program, const int64_t *di
     Kept *kept = kept_new(planner, program, dims);
     int result = kept ? PLANNER_OK : PLANNER_NO_MEMORY;
     if (!result && !sizes_are_sound(program, dims, planner->n_dims, kept->bytes)) result = PLANNER_TOO_LARGE;
-    if (!result && !make_ladder(planner, kept)) result = PLANNER_NO_MEMORY;
+    if (!result && !make_simulation(planner, kept)) result = PLANNER_NO_MEMORY;
     if (result) {
         if (kept) kept_free(kept);
         return result;
     }
-    int64_t takes = program->n_buffers +
-                    (program->n_points ? 64 * (int64_t)program->n_units + kept->ladder.n * (int64_t)kept->ladder.n_gaps / 8 : 0);
+    const int64_t takes = program->n_buffers + (program->n_points ? 64 * (int64_t)program->n_units + 4 * (int64_t)kept->ladder.n_gaps : 0);
     if (planner->kept + takes > MOST_KEPT) forget(planner);
     planner->kept += takes;
     kept->next = *bucket;
@@ -222,7 +222,7 @@ static int find_kept(Planner *planner, const Program *program, const int64_t *di
 
 static bool rung_live(Kept *kept, int i, int64_t *live)
 {
-    if (kept->live[i] < 0) kept->live[i] = kept->simulation ? realise_live_peak(kept->simulation, kept->ladder.rungs[i].modes) : 0;
+    if (kept->live[i] < 0) kept->live[i] = realise_live_peak(kept->simulation, kept->ladder.rungs[i].modes);
     *live = kept->live[i];
     return *live >= 0;
 }
@@ -239,20 +239,39 @@ static void add_again(const Kept *kept, Plan *plan)
     plan->recomputed_moved += lean_moved - moved;
 }
 
-static const Plan *rung_plan(Kept *kept, int i)
+static Plan *plan_new(Kept *kept, const uint8_t *modes)
 {
-    if (kept->rungs[i]) return kept->rungs[i];
-    Plan *plan =
-        kept->simulation ? realise_modes(kept->simulation, kept->ladder.rungs[i].modes) : realise_lives(kept->program, kept->bytes);
+    Plan *plan = kept->simulation ? realise_modes(kept->simulation, modes) : realise_lives(kept->program, kept->bytes);
     if (plan) plan->dims = kept->dims, plan->program = kept->program;
     if (plan && kept->of) add_again(kept, plan);
-    return kept->rungs[i] = plan;
+    return plan;
+}
+
+static const Plan *rung_plan(Kept *kept, int i)
+{
+    if (!kept->rungs[i]) kept->rungs[i] = plan_new(kept, kept->ladder.rungs[i].modes);
+    return kept->rungs[i];
+}
+
+/* Nothing runs again. */
+static const Plan *whole_plan(Kept *kept)
+{
+    if (kept->whole) return kept->whole;
+    uint8_t *modes = calloc((size_t)kept->ladder.n_gaps + 1, 1); /* KEEP */
+    if (modes) kept->whole = plan_new(kept, modes);
+    free(modes);
+    return kept->whole;
 }
 
 /* The rung with the least arena.  Only those whose live peak is below the least so far can have a smaller one. */
 static int least_rung(Kept *kept, const Plan **plan)
 {
     int64_t live;
+    if (!kept->simulation) {
+        *plan = whole_plan(kept);
+        return *plan ? PLANNER_OK : PLANNER_NO_MEMORY;
+    }
+    if (!climb(kept)) return PLANNER_NO_MEMORY;
     if (kept->least >= 0) {
         *plan = rung_plan(kept, kept->least);
         return *plan ? PLANNER_OK : PLANNER_NO_MEMORY;
@@ -272,9 +291,14 @@ static int least_rung(Kept *kept, const Plan **plan)
     return PLANNER_OK;
 }
 
+/* The fastest rung that fits; where none does, one that does not. */
 static int choose_rung(Kept *kept, int64_t room, const Plan **plan)
 {
     int64_t live;
+    *plan = whole_plan(kept);
+    if (!*plan) return PLANNER_NO_MEMORY;
+    if (!kept->simulation || (*plan)->arena_bytes <= room || ladder_floor(kept->simulation) > room) return PLANNER_OK;
+    if (!climb(kept)) return PLANNER_NO_MEMORY;
     for (int i = 0; i < kept->ladder.n; i++) {
         if (!rung_live(kept, i, &live)) return PLANNER_NO_MEMORY;
         if (live > room) continue;
@@ -282,7 +306,7 @@ static int choose_rung(Kept *kept, int64_t room, const Plan **plan)
         if (!*plan) return PLANNER_NO_MEMORY;
         if ((*plan)->arena_bytes <= room) return PLANNER_OK;
     }
-    return least_rung(kept, plan);
+    return PLANNER_OK;
 }
 
 /* ---- blocks of rows ---- */
@@ -359,11 +383,10 @@ static int find_fitting(Kept *kept, int64_t room, const Plan **plan)
     return result;
 }
 
-/* The first rung alone: nothing runs again. */
 static int find_whole(Kept *kept, int64_t room, const Plan **plan)
 {
     (void)room;
-    *plan = rung_plan(kept, 0);
+    *plan = whole_plan(kept);
     return *plan ? PLANNER_OK : PLANNER_NO_MEMORY;
 }
 
@@ -449,7 +472,9 @@ static int find_best(const Search *s, const Plan **plan)
     int result = how == LEAN_ON && lean_too ? consider(&lean, &best) : PLANNER_OK;
     if (!result && !best.search) result = consider(s, &best);
     if (!result && best.search == s && lean_too && how == LEAN_AUTO && may_be_better(&lean, &best)) result = consider(&lean, &best);
-    return result ? result : find_doubled(best.search, best.doublings, plan); /* plans may have been forgotten meanwhile */
+    if (result) return result;
+    if (!best.fits && s->find == find_fitting) return find_best(&(Search){s->planner, s->program, s->of, s->dims, s->room, find_least}, plan);
+    return find_doubled(best.search, best.doublings, plan); /* plans may have been forgotten meanwhile */
 }
 
 int planner_find_within(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan)

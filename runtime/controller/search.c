@@ -392,8 +392,7 @@ static bool search_close(Search *q, bool right)
     return right && q->memory;
 }
 
-/* No plan needs less: what a unit reads and makes, and the batch. */
-static int64_t least_peak(const Simulation *s)
+int64_t ladder_floor(const Simulation *s)
 {
     const Flow *f = s->flow;
     int64_t least = 0;
@@ -422,7 +421,7 @@ bool ladder_search(Ladder *ladder, Simulation *s, int64_t evaluations)
     bool right = search_open(&q, ladder, s);
     /* Where a graph is so large that few evaluations are to be had, they go to few budgets. */
     const int64_t budgets = evaluations / EVALUATIONS_A_BUDGET >= BUDGETS ? BUDGETS : evaluations / EVALUATIONS_A_BUDGET + 1;
-    int64_t least = right ? least_peak(s) : 0, each = evaluations / (2 * budgets) + 1, span = q.first_peak - least;
+    int64_t least = right ? ladder_floor(s) : 0, each = evaluations / (2 * budgets) + 1, span = q.first_peak - least;
     for (int step = 1; right && q.n_moves && span > 0 && step <= 2 * budgets; step++) {
         bool down = step <= budgets;
         int64_t budget = q.first_peak - span / budgets * (down ? step : 2 * budgets - step + 1);
@@ -449,7 +448,7 @@ bool ladder_carry(Ladder *ladder, Simulation *s, const char *const *library, int
         if (ladder_parse(q.f, library[i], q.start) && simulate(s, q.start, INFINITY)) offer(&q, q.start);
     if (right && q.n_moves) {
         memset(q.start, 0, (size_t)q.f->n_gaps);
-        greedy(&q, q.start, least_peak(s), 0.34, evaluations / 4 < ROUNDS ? evaluations / 4 : ROUNDS);
+        greedy(&q, q.start, ladder_floor(s), 0.34, evaluations / 4 < ROUNDS ? evaluations / 4 : ROUNDS);
     }
     int64_t span = right && ladder->n ? q.first_peak - ladder->rungs[ladder->n - 1].peak : 0;
     for (int step = BUDGETS; right && q.n_moves && span > 0 && step >= 1; step--) { /* mostly towards the least */
