@@ -536,6 +536,25 @@ static void outputs_table(Tables *t, const Program *p)
     buf_put(&t->out, "-1};\n");
 }
 
+/* Dims that launches before the commit point tell; in loops and branches they stay at their bounds. */
+static int late_table(Tables *t, const Program *p)
+{
+    const Layout *l = t->l;
+    Buf rows = {.arena = l->arena};
+    int n = 0, launch = -1;
+    for (int i = 0; i < p->items.n && p->items.at[i]->kind != ITEM_COMMIT; i++) {
+        const Item *item = p->items.at[i];
+        if (item->kind == ITEM_LAUNCH) launch = item->position;
+        if (item->kind != ITEM_LATE || !expr_is_symbol(item->late) || !symbol_facts(l->symbols, item->late).late) continue;
+        const int dim = l->dim_of[symbol_index(item->late)];
+        buf_printf(&rows, "    {%d, %d}, /* %s */\n", dim, launch, l->dims.at[dim].c);
+        n++;
+    }
+    if (n)
+        buf_printf(&t->out, "\n/* Dims that the step learns from a launch: dim, launch. */\nstatic const LateDim %s_late[] = {\n%s};\n", p->name, buf_text(&rows));
+    return n;
+}
+
 static void program_table(Tables *t, const Program *p)
 {
     const Layout *l = t->l;
@@ -547,7 +566,7 @@ static void program_table(Tables *t, const Program *p)
     if (points) points_table(t, p), library_table(t, p);
     traffic_function(t, p);
     outputs_table(t, p);
-    const int blocks = blocks_table(t, p);
+    const int blocks = blocks_table(t, p), late = late_table(t, p);
     buf_printf(&t->out, "static const int %s_input_buffer[] = {", n);
     for (int i = 0; i < l->inputs.n; i++) {
         if (p->input_buffer[i] < 0)
@@ -579,6 +598,7 @@ static void program_table(Tables *t, const Program *p)
     for (int i = 0; i < t->guards->list.n; i++)
         if (t->guards->list.at[i].narrow == p) buf_printf(&t->out, "    .narrow = %s_holds,\n", t->guards->list.at[i].name);
     if (!strcmp(n, "train") && t->project->lean) buf_put(&t->out, "    .lean = &train_lean,\n");
+    if (late) buf_printf(&t->out, "    .n_late = %d,\n    .late = %s_late,\n", late, n);
     if (!strcmp(n, "train_lean")) buf_printf(&t->out, "    .n_again = %d,\n", t->project->lean_again);
     if (points) buf_printf(&t->out, "    .library = %s_library,\n    .n_library = %d,\n", n, p->library.n);
     buf_put(&t->out, "};\n\n");

@@ -289,7 +289,7 @@ static void late_text(Writer *w, const Item *item, int depth)
     }
     const int now = l->dim_of[symbol_index(item->late)];
     indent(w, depth);
-    buf_printf(&w->body, "%s = late->%s = read_count(s, %s);\n", l->dims.at[now].c, l->dims.at[now].c, item->place->pointer);
+    buf_printf(&w->body, "%s = learn(s, &late->%s, %s);\n", l->dims.at[now].c, l->dims.at[now].c, item->place->pointer);
     w->known[now] = true;
     for (int i = 0; i < w->guards->list.n; i++) {
         const GuardRow *guard = &w->guards->list.at[i];

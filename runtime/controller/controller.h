@@ -80,6 +80,8 @@ typedef struct { int64_t bytes, flops, moved; } PointCost; /* what its memory is
 /* Loops over blocks of rows: the dim that is the rows of a block; how many rows there are, and how many bytes of what is wide in each.
  * Model.bind sets the dim; the planner makes it smaller where that saves memory that is wanted. */
 typedef struct { int dim; int64_t (*rows)(const int64_t *dims), (*row_bytes)(const int64_t *dims); } RowLoop;
+/* A dim that the step learns from a launch, before the commit point: until then it counts with its upper bound. */
+typedef struct { int dim, launch; } LateDim;
 typedef struct Program {
     const char *name;                                  /* "train", "evaluate", "infer" */
     int n_buffers; const Life *lives;
@@ -101,6 +103,7 @@ typedef struct Program {
     int n_blocks; const RowLoop *blocks;
     bool (*narrow)(const int64_t *dims, const Arrival *arrival); /* a guard: every index fits into 32 bits; NULL: no kernel has such a form */
     const struct Program *lean;                        /* the same step in less memory and more time; NULL: there is none */
+    int n_late; const LateDim *late;                   /* in the order in which they become known */
     int n_again;                                       /* of a lean one: products that it does again */
     const char *const *library; int n_library;         /* plans found when the program was generated (ladder.h): one character a point */
 } Program;
@@ -137,6 +140,8 @@ typedef struct Watch Watch;
 struct Watch { bool every; void (*begins)(Watch *watch, Step *step), (*ends)(Watch *watch, Step *step); };
 struct Step {
     const int64_t *dims;                               /* late ones still at their upper bounds */
+    void (*plan_again)(Step *step, int dim);           /* called when a late dim is known; may change what is not yet used of at, and recompute; or NULL */
+    struct LatePlans *plans;                           /* plan_again's (late.h) */
     int64_t *late;                                     /* a copy of dims in which the step writes late dims as it learns them */
     char *arena; int64_t *at;                          /* byte offset of each buffer; points change it */
     const Recompute *recompute;                        /* NULL: no point acts */
@@ -164,7 +169,8 @@ struct Step {
 enum { STEP_NOT_FINITE = 1000,                         /* the loss was no finite number */
        STEP_OVERFLOW,                                  /* the loss was, but not all gradients at this loss scale */
        STEP_BROKEN,                                    /* a late dim, now known, breaks a guard */
-       STEP_REFUSED };                                 /* until the watch has made the unit's results */
+       STEP_REFUSED,                                   /* until the watch has made the unit's results */
+       STEP_NO_ROOM };                                 /* with a late dim now known, the rest of the step does not fit */
 #ifdef __cplusplus
 }
 #endif

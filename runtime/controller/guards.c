@@ -81,3 +81,11 @@ void breach_of_loss(Breach *breach, const Model *m, const int64_t *dims, const A
     set_texts(breach, "finite_loss", "the loss is finite", m->loss, "every update", SET_ASIDE);
     describe_values(breach, m, dims, arrival);
 }
+
+void breach_of_room(Breach *breach, const Model *m, int64_t arena_bytes, const int64_t *dims, const Arrival *arrival)
+{
+    char formula[128];
+    snprintf(formula, sizeof formula, "the rest of the step fits in an arena of %lld bytes", (long long)arena_bytes);
+    set_texts(breach, "late_dims_fit", formula, "", "what follows the late dims", SET_ASIDE);
+    describe_values(breach, m, dims, arrival);
+}

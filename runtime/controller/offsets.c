@@ -15,6 +15,7 @@ enum { MOST_MOVES = 3000 };
 
 typedef struct {
     const Interval *buffers;
+    const int64_t *held; /* NULL: none */
     int n, half; /* positions in half a block */
     int64_t *at;
     int *lists[HALVES + 2], lengths[HALVES + 2]; /* block b: positions b * half to (b + 2) * half; the last list: all */
@@ -63,6 +64,14 @@ static void list_insert(Packing *p, int which, int i)
     list[low] = i;
 }
 
+static void enlist(Packing *p, int i)
+{
+    const Interval *me = &p->buffers[i];
+    const int block = me->first / p->half, from = block > 0 ? block - 1 : 0, to = me->last / p->half;
+    for (int b = from; b <= to && b < HALVES; b++) list_insert(p, b, i);
+    list_insert(p, HALVES, i);
+}
+
 static void place(Packing *p, int i, bool first_fit)
 {
     const Interval *me = &p->buffers[i];
@@ -83,8 +92,7 @@ static void place(Packing *p, int i, bool first_fit)
         if (at + other->bytes > top) top = at + other->bytes;
     }
     p->at[i] = best >= 0 ? best : top;
-    for (int b = from; b <= to && b < HALVES; b++) list_insert(p, b, i);
-    list_insert(p, HALVES, i);
+    enlist(p, i);
 }
 
 /* Places all buffers in the order given.  Gives up, returning limit + 1, once the arena would pass the limit. */
@@ -92,13 +100,19 @@ static int64_t pack(Packing *p, const int *order, bool first_fit, int64_t limit)
 {
     int64_t arena = 0;
     memset(p->lengths, 0, sizeof p->lengths);
+    for (int i = 0; p->held && i < p->n; i++) {
+        if (p->held[i] < 0 || !p->buffers[i].bytes) continue;
+        p->at[i] = p->held[i];
+        enlist(p, i);
+        if (p->at[i] + p->buffers[i].bytes > arena) arena = p->at[i] + p->buffers[i].bytes;
+    }
     for (int k = 0; k < p->n; k++) {
         int i = order[k];
         if (!p->buffers[i].bytes) {
             p->at[i] = 0;
             continue;
         }
-        place(p, i, first_fit);
+        if (!p->held || p->held[i] < 0) place(p, i, first_fit);
         if (p->at[i] + p->buffers[i].bytes > arena) arena = p->at[i] + p->buffers[i].bytes;
         if (arena > limit) return limit + 1;
     }
@@ -255,9 +269,14 @@ static void try_orders(Packing *p, Search *s, Ranked *ranked)
 
 int64_t planner_offsets(const Interval *buffers, int n, int64_t *at)
 {
+    return planner_offsets_around(buffers, n, NULL, at);
+}
+
+int64_t planner_offsets_around(const Interval *buffers, int n, const int64_t *held, int64_t *at)
+{
     if (n == 0) return 0;
     size_t count = (size_t)n;
-    Packing p = {.buffers = buffers, .n = n, .half = (last_position(buffers, n) + HALVES) / HALVES};
+    Packing p = {.buffers = buffers, .held = held, .n = n, .half = (last_position(buffers, n) + HALVES) / HALVES};
     const int64_t peak = planner_live_peak(buffers, n);
     Search s = {.at = at, .arena = INT64_MAX - 1, .enough = peak + peak / 1000};
     Ranked *ranked = malloc(count * sizeof *ranked);

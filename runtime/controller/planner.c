@@ -49,6 +49,11 @@ Planner *planner_create(int n_dims)
     return NULL;
 }
 
+const Rates *planner_rates_now(const Planner *planner)
+{
+    return &planner->rates;
+}
+
 static void kept_free(Kept *kept)
 {
     for (int i = 0; kept->rungs && i < kept->ladder.n; i++) free(kept->rungs[i]);
@@ -139,7 +144,7 @@ bool planner_sound(const Program *program, const int64_t *dims, int n_dims)
 /* Orders of magnitude: 20 million touches take 0.1 s. */
 static const int64_t TOUCHES_WITHOUT_LIBRARY = 60000000, TOUCHES_WITH_LIBRARY = 200000, TOUCHES_TO_OFFLOAD = 10000000;
 
-static const Flow *flow_of(Planner *planner, const Program *program)
+const Flow *planner_flow(Planner *planner, const Program *program)
 {
     for (int i = 0; i < planner->n_flows; i++)
         if (planner->flows[i]->program == program) return planner->flows[i];
@@ -158,23 +163,28 @@ static bool rungs_new(Kept *kept)
     return kept->rungs && kept->live;
 }
 
+bool planner_ladder(Ladder *ladder, Simulation *simulation)
+{
+    const Flow *f = simulation->flow;
+    const Program *p = f->program;
+    const bool copies = simulation->sizes->copied > 0;
+    const int64_t touches = copies ? TOUCHES_TO_OFFLOAD : TOUCHES_WITH_LIBRARY; /* the library offloads nothing */
+    bool right = p->n_library ? ladder_carry(ladder, simulation, p->library, p->n_library, ladder_effort(f, touches))
+                              : ladder_search(ladder, simulation, ladder_effort(f, TOUCHES_WITHOUT_LIBRARY));
+    if (right && !copies) ladder_straighten(ladder); /* a copy may take the place of flops */
+    return right;
+}
+
 static bool climb(Kept *kept)
 {
-    const Program *p = kept->program;
-    const Flow *f = kept->simulation->flow;
-    if (kept->rungs) return true;
-    const int64_t touches = kept->sizes.copied > 0 ? TOUCHES_TO_OFFLOAD : TOUCHES_WITH_LIBRARY; /* the library offloads nothing */
-    bool right = p->n_library ? ladder_carry(&kept->ladder, kept->simulation, p->library, p->n_library, ladder_effort(f, touches))
-                              : ladder_search(&kept->ladder, kept->simulation, ladder_effort(f, TOUCHES_WITHOUT_LIBRARY));
-    if (right && kept->sizes.copied <= 0) ladder_straighten(&kept->ladder); /* a copy may take the place of flops */
-    return right && rungs_new(kept);
+    return kept->rungs || (planner_ladder(&kept->ladder, kept->simulation) && rungs_new(kept));
 }
 
 static bool make_simulation(Planner *planner, Kept *kept)
 {
     const Program *p = kept->program;
     if (!p->n_points) return true;
-    const Flow *flow = flow_of(planner, p);
+    const Flow *flow = planner_flow(planner, p);
     if (!flow || !sizes_at_dims(&kept->sizes, flow, &planner->rates, kept->dims, kept->bytes)) return false;
     kept->simulation = simulation_create(flow, &kept->sizes);
     ladder_init(&kept->ladder, flow);

@@ -6,6 +6,7 @@
 #ifndef PLANNER_H
 #define PLANNER_H
 #include "flow.h"
+#include "ladder.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -21,6 +22,8 @@ int64_t planner_live_peak(const Interval *buffers, int n);
 /* Writes the byte offset of each buffer, so that no two alive at one position overlap.  Bytes should be multiples of the alignment;
  * offsets then are too. Returns the arena's bytes, or -1 without memory.  About 50 ms for 10,000 buffers. */
 int64_t planner_offsets(const Interval *buffers, int n, int64_t *at);
+/* The same around those that lie already: held, by buffer, is an offset, or -1 where it is free to choose. */
+int64_t planner_offsets_around(const Interval *buffers, int n, const int64_t *held, int64_t *at);
 
 typedef struct {
     const Program *program;   /* the one that was asked for, or its lean twin */
@@ -30,6 +33,7 @@ typedef struct {
     int recomputed;             /* launches that run again */
     int64_t recomputed_flops, recomputed_moved;
     int64_t offloaded_bytes, host_bytes; /* copied to the host in a step; what the host needs for it */
+    bool hopeful;             /* late dims are not at their bounds: planned again as they become known (late.h) */
     const int64_t *unit_peak; /* by unit: most alive while it runs, and while what it needs runs again; NULL where there are no units */
 } Plan;
 typedef struct Planner Planner;
@@ -64,6 +68,11 @@ int planner_find(Planner *planner, const Program *program, const int64_t *dims,
 int planner_find_blocks(Planner *planner, const Program *program, const int64_t *dims, int64_t room, const Plan **plan);
 /* The least arena of all plans for these dims. */
 int planner_least(Planner *planner, const Program *program, const int64_t *dims, int64_t *arena_bytes);
+/* For those who plan on their own (late.h): the program as a Flow, which the planner keeps; NULL without memory.  Rates. */
+const Flow *planner_flow(Planner *planner, const Program *program);
+const Rates *planner_rates_now(const Planner *planner);
+/* A ladder of a simulation's program, as for a batch of new dims. */
+bool planner_ladder(Ladder *ladder, Simulation *simulation);
 #ifdef __cplusplus
 }
 #endif

@@ -237,6 +237,89 @@ Plan *realise_modes(Simulation *s, const uint8_t *modes)
     return plan;
 }
 
+/* ---- from the middle of a step ---- */
+typedef struct {
+    int execution; /* the unit's own */
+    int now, end;  /* ticks: the launch that ran last, the unit's last */
+} Now;
+
+static bool moment_of(const Timeline *t, const Held *held, Now *m)
+{
+    const Simulation *s = t->s;
+    int e = 0;
+    while (e < s->n_executions && (s->execution[e] != held->unit || s->stage[e] != held->unit)) e++;
+    if (e == s->n_executions) return false;
+    const Unit *unit = unit_of(t, e);
+    *m = (Now){e, t->ticks[e] + held->launch - unit->first, t->ticks[e] + unit->last - unit->first};
+    return true;
+}
+
+bool realise_past(Simulation *s, const uint8_t *modes, const Held *held, int *past, int *n_past, uint8_t *alive)
+{
+    Timeline t;
+    Now m;
+    if (!timeline_open(&t, s, modes)) return false;
+    bool right = moment_of(&t, held, &m);
+    *n_past = right ? m.execution + 1 : 0;
+    memcpy(past, s->execution, (size_t)*n_past * sizeof *past);
+    memset(alive, 0, (size_t)s->flow->program->n_buffers);
+    for (int i = 0; i < s->n_segments && right; i++)
+        if (t.intervals[i].first <= m.end && t.intervals[i].last > m.now) alive[s->flow->buffer[s->segments[i].version]] = 1;
+    timeline_close(&t);
+    return right;
+}
+
+/* What is over takes no memory; what has begun is held, unless it is not there. */
+static bool hold(Interval *interval, const Now *m, int64_t at, bool there, int64_t *held)
+{
+    *held = -1;
+    if (interval->first > m->end) return true;
+    if (interval->last <= m->now) {
+        interval->bytes = 0;
+        return true;
+    }
+    interval->first = m->now;
+    *held = at;
+    return there;
+}
+
+static bool hold_all(Timeline *t, const Held *held, int64_t *offsets)
+{
+    const Simulation *s = t->s;
+    const Flow *f = s->flow;
+    Now m;
+    if (!moment_of(t, held, &m) || held->n_past != m.execution + 1) return false;
+    if (memcmp(held->past, s->execution, (size_t)held->n_past * sizeof *held->past)) return false;
+    for (int i = 0; i < s->n_segments; i++) {
+        const int b = f->buffer[s->segments[i].version];
+        if (!hold(&t->intervals[i], &m, held->at[b], held->alive[b], &offsets[i])) return false;
+    }
+    for (int e = 0; e < s->n_executions; e++)
+        for (int k = f->temp_at[s->execution[e]], i = t->temps_at[e]; k < f->temp_at[s->execution[e] + 1]; k++, i++)
+            hold(&t->intervals[i], &m, held->at[f->temp[k]], true, &offsets[i]);
+    return true;
+}
+
+Plan *realise_modes_from(Simulation *s, const uint8_t *modes, const Held *held)
+{
+    Timeline t;
+    Plan *plan = NULL;
+    if (!timeline_open(&t, s, modes)) return NULL;
+    int64_t *offsets = malloc(2 * ((size_t)t.n_intervals + 1) * sizeof *offsets), *holds = offsets ? offsets + t.n_intervals + 1 : NULL;
+    int64_t arena = offsets && hold_all(&t, held, holds) ? planner_offsets_around(t.intervals, t.n_intervals, holds, offsets) : -1;
+    if (arena >= 0) plan = write_plan(&t, offsets);
+    if (plan) {
+        const Program *p = s->flow->program;
+        int64_t *at = (int64_t *)((Realised *)plan + 1);
+        plan->arena_bytes = arena;
+        for (int b = 0; b < p->n_buffers; b++)
+            if (p->lives[b].first <= p->units[held->unit].last) at[b] = held->at[b];
+    }
+    free(offsets);
+    timeline_close(&t);
+    return plan;
+}
+
 /* ---- by lives ---- */
 /* As the step needs them: inputs are uploaded before the first launch, outputs are read after the last. */
 static void intervals_of(const Program *program, const int64_t *bytes, Interval *out)
@@ -257,18 +340,28 @@ static void intervals_of(const Program *program, const int64_t *bytes, Interval 
 
 Plan *realise_lives(const Program *program, const int64_t *buffer_bytes)
 {
+    return realise_lives_from(program, buffer_bytes, NULL);
+}
+
+Plan *realise_lives_from(const Program *program, const int64_t *buffer_bytes, const Held *held)
+{
     size_t n = (size_t)program->n_buffers;
     Interval *intervals = malloc((n + 1) * sizeof *intervals);
+    int64_t *holds = malloc((n + 1) * sizeof *holds);
     Realised *r = calloc(1, sizeof *r + (n + 1) * sizeof(int64_t));
-    if (intervals && r) {
+    if (intervals && holds && r) {
         int64_t *at = (int64_t *)(r + 1);
         intervals_of(program, buffer_bytes, intervals);
         r->plan.at = at;
         r->plan.live_bytes = planner_live_peak(intervals, program->n_buffers);
-        r->plan.arena_bytes = planner_offsets(intervals, program->n_buffers, at);
+        for (size_t i = 0; i < n && held; i++) hold(&intervals[i], &(Now){0, held->launch, held->launch}, held->at[i], true, &holds[i]);
+        r->plan.arena_bytes = planner_offsets_around(intervals, program->n_buffers, held ? holds : NULL, at);
+        for (size_t i = 0; i < n && held; i++)
+            if (program->lives[i].first <= held->launch) at[i] = held->at[i];
     }
-    bool right = intervals && r && r->plan.live_bytes >= 0 && r->plan.arena_bytes >= 0;
+    bool right = intervals && holds && r && r->plan.live_bytes >= 0 && r->plan.arena_bytes >= 0;
     free(intervals);
+    free(holds);
     if (right) return &r->plan;
     free(r);
     return NULL;

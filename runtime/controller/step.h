@@ -156,6 +156,13 @@ static inline int64_t read_count(Step *s, const int64_t *count) /* 0 after an er
 {
     return s->error ? 0 : read_one(s, count);
 }
+/* A late dim is known from now on.  0 after an error. */
+static inline int64_t learn(Step *s, int64_t *late, const int64_t *count)
+{
+    const int64_t n = *late = read_count(s, count);
+    if (s->plan_again && !s->error) s->plan_again(s, (int)(late - s->late));
+    return n;
+}
 /* What a guard says of a late dim that is now known; false after an error, too. */
 static inline bool holds(Step *s, bool condition, const char *guard)
 {

@@ -30,6 +30,18 @@ static int64_t room_within(const Session *s, int64_t bytes)
     return bytes - device_overhead_bytes(s->device) - s->state_bytes;
 }
 
+/* Where late dims at their bounds do not fit, a hopeful plan, if there is one. */
+static int hope(Session *s, const Program *program, int64_t room, const Plan **plan, Fault *fault)
+{
+    const Plan *hopeful;
+    if (!program->n_late || s->options.recompute_off || (*plan)->arena_bytes <= room || room <= 0) return 0;
+    if (!s->late_plans) s->late_plans = late_create();
+    if (!s->late_plans || late_begin(s->late_plans, s->planner, (*plan)->program, (*plan)->dims, s->model->n_dims, room, &hopeful))
+        return fault_memory(fault);
+    if (hopeful) *plan = hopeful;
+    return 0;
+}
+
 static int find_plan(Session *s, const Program *program, const int64_t *dims, int64_t room, const Plan **plan, Fault *fault)
 {
     int error = s->options.recompute_off ? planner_find_blocks(s->planner, program, dims, room, plan)
@@ -41,7 +53,7 @@ static int find_plan(Session *s, const Program *program, const int64_t *dims, in
             if (!planner_chooses(s->model, i)) text_add(fault->text, sizeof fault->text, " %s = %" PRId64, s->model->dims[i].name, dims[i]);
         return STATUS_BUDGET;
     }
-    return 0;
+    return hope(s, program, room, plan, fault);
 }
 
 int session_peak(Session *session, const Program *program, const int64_t *dims, int64_t *peak, Fault *fault)

@@ -133,6 +133,17 @@ int log_budget(Log *log, const Session *session, int64_t step, const StepResult 
     return finish_line(log, fault);
 }
 
+int log_planned_late(Log *log, const Session *session, int64_t step, const StepResult *result, Fault *fault)
+{
+    tally_add(&log->tally, "planned_late", "");
+    if (!log->out) return 0;
+    fprintf(log->out, "{\"event\":\"planned_late\",\"step\":%lld,\"times\":%d,\"peak_bytes\":%lld,\"recomputed\":%d,\"dims\":", (long long)step,
+            result->planned_late, (long long)result->peak_bytes, result->recomputed);
+    json_dims(log->out, session->model, session->late);
+    fputs("}\n", log->out);
+    return finish_line(log, fault);
+}
+
 int log_variants(Log *log, const Session *session, int64_t step, Fault *fault)
 {
     VariantEvent event;

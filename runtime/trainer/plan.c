@@ -157,6 +157,7 @@ static void print_text(const Model *m, const Options *o, const Figures *f)
     line("moved in a step", f->moved);
     line("least that must move", f->least);
     if (o->memory_limit) printf("  %s in --memory-limit %" PRId64 "\n", f->feasible ? "fits" : "does not fit", o->memory_limit);
+    if (!f->feasible && f->program->n_late) puts("  with late dims at their bounds; a step that finds fewer may fit: it is planned again as they become known");
     print_timeline(f);
 }
 

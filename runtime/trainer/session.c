@@ -98,6 +98,7 @@ void session_close(Session *session)
     if (session->device) device_release(session->device, session->arena);
     if (session->device) device_release(session->device, session->state);
     device_close(session->device);
+    late_destroy(session->late_plans);
     planner_destroy(session->planner);
     mend_destroy(session->mend);
     trace_destroy(session->trace);
@@ -310,6 +311,10 @@ static void step_broke(Session *s, const Step *step, int error, StepResult *resu
         breach_of_loss(&result->breach, m, s->late, &arrival);
         return;
     }
+    if (error == STEP_NO_ROOM) {
+        breach_of_room(&result->breach, m, s->arena_bytes, s->late, &arrival);
+        return;
+    }
     for (int i = 0; i < m->n_guards; i++)
         if (!strcmp(m->guards[i].name, step->broken)) breach_of_guard(&result->breach, m, &m->guards[i], s->late, &arrival);
 }
@@ -333,6 +338,7 @@ int step_launch(Session *s, const Program *program, int64_t number, MendWatch wa
     step->recompute = s->plan->recompute;
     step->copies = s->plan->host_bytes ? s->copies : NULL;
     step->program = program;
+    if (s->plan->hopeful) late_step(s->late_plans, step);
     step->loss = NAN; /* until the commit point */
     const bool mends = s->mend && program->n_units;
     if (mends) mend_begin(s->mend, step, watch);
@@ -365,10 +371,15 @@ static void choose_form(Session *s, const Program *program, StepResult *result)
 static int run_program(Session *s, const Program *program, const Batch *batch, StepResult *result, Fault *fault)
 {
     Step step;
+    const bool hopeful = s->plan->hopeful;
     int error = 0, status = heal_run(s, program, batch, &step, &error, result, fault);
     if (status) return status;
+    if (hopeful) {
+        result->planned_late = late_times(s->late_plans);
+        result->recomputed = late_plan(s->late_plans)->recomputed;
+    }
     result->nan = s->trace && s->trace->unit >= 0;
-    if (error == STEP_NOT_FINITE || error == STEP_BROKEN) {
+    if (error == STEP_NOT_FINITE || error == STEP_BROKEN || error == STEP_NO_ROOM) {
         step_broke(s, &step, error, result);
         return 0;
     }

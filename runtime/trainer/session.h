@@ -12,6 +12,7 @@
 #define SESSION_H
 #include "../controller/controller.h"
 #include "../controller/guards.h"
+#include "../controller/late.h"
 #include "../controller/mend.h"
 #include "../controller/planner.h"
 #include "../controller/trace.h"
@@ -63,6 +64,7 @@ typedef struct Session {
     int copies_points;     /* it has room for */
     int64_t peak_bytes;   /* the largest of any step so far */
     const Plan *plan;     /* of the last run */
+    LatePlans *late_plans; /* where late dims at their bounds do not fit; NULL: never yet */
     int64_t *at;          /* where buffers lie: the plan's, and what its points changed */
     int at_room;
     int64_t *dims, *late; /* of the last run */
@@ -98,6 +100,7 @@ typedef struct {
     const char *program; /* that was planned for: "train" or its lean twin */
     int64_t blocks;     /* the most of any loop over blocks of rows */
     BudgetChange memory;
+    int planned_late;   /* how often the step was planned again as late dims became known */
     bool nan;           /* traced: session->trace says which unit made the first */
     int64_t offloaded;  /* bytes copied to the host */
 } StepResult;

@@ -241,6 +241,7 @@ static int trained(Training *t, const StepResult *result)
         status = log_guard(&t->log, t->session, "planned_again", t->place.step, &result->range, result->seconds, t->fault);
     if (!status && result->other_form)
         status = log_guard(&t->log, t->session, "other_form", t->place.step, &result->form, result->seconds, t->fault);
+    if (!status && result->planned_late) status = log_planned_late(&t->log, t->session, t->place.step, result, t->fault);
     if (!status) status = log_step(&t->log, t->session, t->place.step, result, t->fault);
     if (!status && t->session->variants) {
         const double each = (t->progress.seconds + result->seconds) / (double)(t->progress.steps + 1);
