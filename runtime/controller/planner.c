@@ -142,7 +142,7 @@ bool planner_sound(const Program *program, const int64_t *dims, int n_dims)
 
 /* ---- plans at some dims ---- */
 /* Orders of magnitude: 20 million touches take 0.1 s. */
-static const int64_t TOUCHES_WITHOUT_LIBRARY = 60000000, TOUCHES_WITH_LIBRARY = 200000, TOUCHES_TO_OFFLOAD = 10000000;
+static const int64_t TOUCHES_WITHOUT_LIBRARY = 60000000, TOUCHES_WITH_LIBRARY = 100000, TOUCHES_TO_OFFLOAD = 10000000;
 
 const Flow *planner_flow(Planner *planner, const Program *program)
 {
@@ -310,6 +310,7 @@ static int choose_rung(Kept *kept, int64_t room, const Plan **plan)
     if (!kept->simulation || (*plan)->arena_bytes <= room || ladder_floor(kept->simulation) > room) return PLANNER_OK;
     if (!climb(kept)) return PLANNER_NO_MEMORY;
     for (int i = 0; i < kept->ladder.n; i++) {
+        if (kept->ladder.rungs[i].peak - kept->ladder.rungs[i].peak / 16 > room) continue; /* launch by launch it is hardly less */
         if (!rung_live(kept, i, &live)) return PLANNER_NO_MEMORY;
         if (live > room) continue;
         *plan = rung_plan(kept, i);

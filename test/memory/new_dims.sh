@@ -1,4 +1,4 @@
-# A batch of new dims is planned in a few milliseconds, one of a program with 10,000 values in less than 100 (test/memory/new_dims.c).  What
+# A batch of new dims is planned in milliseconds, one of a program with 10,000 values in less than 100 (test/memory/new_dims.c).  What
 # is measured is the processor's time; twice the figure is allowed for slower machines.
 . test/check.inc
 plans() { # NAME MODEL.onnx MILLISECONDS RANGE...
@@ -14,5 +14,5 @@ done
 python3 test/scale/graphs.py residual 8000 "$scratch/residual.onnx"
 plans letters models/letters.onnx 10 batch=1..64 seq=4..200
 plans residual "$scratch/residual.onnx" 100 batch=1000..64000
-[ ! -d ../shared/zoo ] || plans llama2_1b ../shared/zoo/architectures/llama2_1b.onnx 10 batch=1..64 seq=16..900
+[ ! -d ../shared/zoo ] || plans llama2_1b ../shared/zoo/architectures/llama2_1b.onnx 20 batch=1..64 seq=16..900
 finish
