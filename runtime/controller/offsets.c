@@ -16,7 +16,7 @@ enum { MOST_MOVES = 3000 };
 typedef struct {
     const Interval *buffers;
     const int64_t *held; /* NULL: none */
-    int n, half; /* positions in half a block */
+    int n, all, half; /* n: packed now; all of them; half: positions in half a block */
     int64_t *at;
     int *lists[HALVES + 2], lengths[HALVES + 2]; /* block b: positions b * half to (b + 2) * half; the last list: all */
     int *memory;
@@ -100,7 +100,7 @@ static int64_t pack(Packing *p, const int *order, bool first_fit, int64_t limit)
 {
     int64_t arena = 0;
     memset(p->lengths, 0, sizeof p->lengths);
-    for (int i = 0; p->held && i < p->n; i++) {
+    for (int i = 0; p->held && i < p->all; i++) {
         if (p->held[i] < 0 || !p->buffers[i].bytes) continue;
         p->at[i] = p->held[i];
         enlist(p, i);
@@ -276,7 +276,7 @@ int64_t planner_offsets_around(const Interval *buffers, int n, const int64_t *he
 {
     if (n == 0) return 0;
     size_t count = (size_t)n;
-    Packing p = {.buffers = buffers, .held = held, .n = n, .half = (last_position(buffers, n) + HALVES) / HALVES};
+    Packing p = {.buffers = buffers, .held = held, .n = n, .all = n, .half = (last_position(buffers, n) + HALVES) / HALVES};
     const int64_t peak = planner_live_peak(buffers, n);
     Search s = {.at = at, .arena = INT64_MAX - 1, .enough = peak + peak / 1000};
     Ranked *ranked = malloc(count * sizeof *ranked);
