@@ -92,6 +92,7 @@ typedef struct Program {
     /* Of a whole step.  moved: what its kernels read and write.  least: weights, states and batch read once, what is assigned written
      * once, and what the forward pass keeps for the backward pass (the stash) written once and read once. */
     void (*traffic)(const int64_t *dims, int64_t *moved, int64_t *least, int64_t *flops);
+    bool (*narrow)(const int64_t *dims, const Arrival *arrival); /* a guard: every index fits into 32 bits; NULL: no kernel has such a form */
     int (*run)(Step *step);                            /* 0 or an error of device/memory.h */
     int n_units; const Unit *units;                    /* of a training step; unit(s, k) of its text begins the kth */
     int n_recipes;                                     /* further units, never of the step itself: each makes some results of unit `of` again from its others */
@@ -101,7 +102,6 @@ typedef struct Program {
     void (*point_costs)(const int64_t *dims, PointCost *out);
     void (*replay)(Step *step, int unit);              /* runs a unit again, its buffers where step->at says */
     int n_blocks; const RowLoop *blocks;
-    bool (*narrow)(const int64_t *dims, const Arrival *arrival); /* a guard: every index fits into 32 bits; NULL: no kernel has such a form */
     const struct Program *lean;                        /* the same step in less memory and more time; NULL: there is none */
     int n_late; const LateDim *late;                   /* in the order in which they become known */
     int n_again;                                       /* of a lean one: products that it does again */
