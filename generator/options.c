@@ -39,6 +39,7 @@ static const char help[] =
     "Output\n"
     "  -o DIR                       where the program goes; files of an earlier run are replaced\n"
     "  --no-fuse                    one kernel an operation\n"
+    "  --no-schedule                kernels in the model's own order, whatever memory that takes\n"
     "  --no-report                  no DIR/report.html\n"
     "  --dump PASS                  prints the program's IR after a pass: import, loss, short, gradient, optimizer, decompose, fold, "
     "simplify, algebra, accumulate,\n"
@@ -63,6 +64,7 @@ enum {
     OPT_PRECISION,
     OPT_INFERENCE,
     OPT_NO_FUSE,
+    OPT_NO_SCHEDULE,
     OPT_DUMP,
     OPT_NO_REPORT,
     OPT_HELP,
@@ -83,6 +85,7 @@ static const struct option long_options[] = {
     {"precision", required_argument, NULL, OPT_PRECISION},
     {"inference", no_argument, NULL, OPT_INFERENCE},
     {"no-fuse", no_argument, NULL, OPT_NO_FUSE},
+    {"no-schedule", no_argument, NULL, OPT_NO_SCHEDULE},
     {"dump", required_argument, NULL, OPT_DUMP},
     {"no-report", no_argument, NULL, OPT_NO_REPORT},
     {"help", no_argument, NULL, OPT_HELP},
@@ -157,6 +160,7 @@ static void take(Options *o, Arena *arena, int option, char *value)
     case OPT_PRECISION: check_precision(value), o->precision = value; break;
     case OPT_INFERENCE: o->inference = true; break;
     case OPT_NO_FUSE: o->no_fuse = true; break;
+    case OPT_NO_SCHEDULE: o->no_schedule = true; break;
     case OPT_DUMP: check_dump(arena, value), o->dump = value; break;
     case OPT_NO_REPORT: o->no_report = true; break;
     case OPT_HELP: fputs(help, stdout); exit(0);

@@ -98,7 +98,15 @@ $(TEST_OUT)/CTestTestfile.cmake: test/tests.mk $(SCRIPTS) $(wildcard test/unit/*
 	   done; } >$@
 
 # ---- speed ----
-# Against PyTorch, on the models of ../shared/bench: make bench [PYTHON=/with/torch/bin/python] [MODELS=gpt2_10m,resnet] [ROUNDS=3]
+# speed: against PyTorch, on the models of ../shared/bench: make bench [PYTHON=/with/torch/bin/python] [MODELS=gpt2_10m,resnet] [ROUNDS=3]
+# lengths: batches as long as they are against padded ones.  memory: peak and time against the budget, as pictures in docs/
 PYTHON ?= python3
-bench: $(BIN)
+PARTS  ?= speed lengths memory
+bench: $(BIN) $(addprefix bench-,$(PARTS))
+.PHONY: bench-speed bench-lengths bench-memory
+bench-speed: $(BIN)
 	@python3 test/bench/bench.py $(BIN) --python $(PYTHON) $(if $(MODELS),--models $(MODELS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(STEPS),--steps $(STEPS))
+bench-lengths: $(BIN)
+	@python3 test/bench/lengths.py $(BIN) --python $(PYTHON) $(if $(ROUNDS),--rounds $(ROUNDS))
+bench-memory: $(BIN)
+	@python3 test/bench/sweep.py $(BIN) $(if $(ROUNDS),--rounds $(ROUNDS))

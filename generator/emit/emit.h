@@ -64,6 +64,7 @@ typedef struct Groups {
     Group **of_op;     /* by op->id: the group it was given; NULL: made again in each group that reads it */
     uint8_t *refused;  /* by value id: FuseRefusal */
     bool no_fuse;
+    bool as_given; /* schedule keeps the model's own order */
 } Groups;
 
 /* fuse: groups operations that share a kernel; fuse.c says which.  no_fuse: an operation a group, only constants, iota, dims and

@@ -196,6 +196,7 @@ void emit_project(const Project *project, Arena *arena, Symbols *symbols)
         if (!graphs[i]) continue;
         graph_canonical(graphs[i]);
         groups[n] = pass_fuse(graphs[i], project->options->no_fuse);
+        groups[n]->as_given = project->options->no_schedule;
         pass_schedule(groups[n]);
         launches[n] = launches_of(arena, kernels, symbols, groups[n]);
         if (apart && (graphs[i] == project->train || graphs[i] == project->lean)) apart_add(apart, symbols, groups[n], launches[n]);

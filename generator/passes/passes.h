@@ -18,7 +18,7 @@ typedef struct Options {
     const char *precision;              /* "fp32", "tf32", "bf16", "fp16", "fp64" */
     const char *dump;                   /* a pass's name or NULL */
     int batch_norm;                     /* onnx/import.h */
-    bool inference, no_fuse, no_report;
+    bool inference, no_fuse, no_schedule, no_report;
 } Options;
 
 /* The loss that was asked for or guessed. */

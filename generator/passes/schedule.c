@@ -1,5 +1,6 @@
 /* Orders the groups so that few bytes are alive at once: list scheduling, at each step the ready group that frees most and adds
- * least, at the likely dims; equal ones in the model's order.  Kept only where its peak is below that of the model's own order.
+ * least, at the likely dims; equal ones in the model's order.  Kept only where its peak is below that of the model's own order, and where
+ * it is not above it at small and large dims either.
  *
  * Then neighbours change places where that frees memory sooner.
  *
@@ -11,6 +12,8 @@
 #include "emit/emit.h"
 #include "support/diag.h"
 #include <string.h>
+
+enum { SAMPLES = 8 }; /* sets of dims at which orders are compared */
 
 typedef struct Edge {
     int to, next; /* edges of a group as a list */
@@ -35,7 +38,8 @@ typedef struct {
     VEC(Edge) edges;
     int *first_edge, *waits; /* by group */
     int *phase;
-    int64_t *bytes; /* by root; 0 for what is always there */
+    Expr **size;    /* by root; NULL for what is always there */
+    int64_t *bytes; /* by root: its size at the dims that are looked at */
     uint8_t *kept;  /* by root: an output, never freed */
     int *readers;   /* by root: how many groups read it */
     VEC(Reader) reader;
@@ -73,16 +77,26 @@ static void find_places(Schedule *s)
             if (group->kind == GROUP_VIEW)
                 s->root[v->id] = s->root[group->in.at[0]->id];
             else
-                s->bytes[v->id] = expr_likely(g->symbols, value_bytes(g, v));
+                s->size[v->id] = value_bytes(g, v);
         }
-        for (int a = 0; a < group->assigns.n; a++) s->bytes[group->assigns.at[a]->in[1]->id] = 0;
+        for (int a = 0; a < group->assigns.n; a++) s->size[group->assigns.at[a]->in[1]->id] = NULL;
     }
     for (int i = 0; i < g->inputs.n; i++)
         if (g->inputs.at[i]->origin == FROM_BATCH)
-            s->bytes[g->inputs.at[i]->id] = expr_likely(g->symbols, value_bytes(g, g->inputs.at[i]));
+            s->size[g->inputs.at[i]->id] = value_bytes(g, g->inputs.at[i]);
     for (int i = 0; i < g->outputs.n; i++) { /* gradients are saved as soon as they are there */
         bool gradient = g->output_names && strncmp(g->output_names[i], "gradient:", 9) == 0;
         if (!gradient) s->kept[s->root[g->outputs.at[i]->id]] = 1;
+    }
+}
+
+/* Sizes at the likely dims, or at some values of all symbols. */
+static void measure(Schedule *s, const int64_t *values)
+{
+    Symbols *symbols = s->g->symbols;
+    for (int v = 0; v < s->g->next_value; v++) {
+        s->bytes[v] = 0;
+        if (s->size[v] && (!values || !expr_evaluate(symbols, s->size[v], values, &s->bytes[v]))) s->bytes[v] = expr_likely(symbols, s->size[v]);
     }
 }
 
@@ -239,7 +253,8 @@ static void start(Schedule *s)
         if (g->inputs.at[i]->origin == FROM_BATCH) s->alive += s->bytes[g->inputs.at[i]->id];
 }
 
-static void run_group(Schedule *s, int i, bool by_memory, int *roots, int *more_roots)
+/* What it does to memory; returns how many roots it reads. */
+static int pass_group(Schedule *s, int i, int *roots)
 {
     const Group *group = s->groups->list.at[i];
     s->done[i] = 1;
@@ -251,6 +266,12 @@ static void run_group(Schedule *s, int i, bool by_memory, int *roots, int *more_
         s->left[roots[k]]--;
         s->sum_left[roots[k]] -= i;
     }
+    return n;
+}
+
+static void run_group(Schedule *s, int i, bool by_memory, int *roots, int *more_roots)
+{
+    const int n = pass_group(s, i, roots);
     for (int k = 0; by_memory && k < n; k++) {
         int last = (int)s->sum_left[roots[k]];
         if (s->left[roots[k]] == 1 && !s->waiting[last] && !s->done[last]) make_ready(s, last, by_memory, more_roots);
@@ -283,6 +304,7 @@ static void prepare(Schedule *s)
     int values = s->g->next_value + 1, n = s->n + 1;
     s->maker = NEW_ARRAY(arena, int, values);
     s->root = NEW_ARRAY(arena, int, values);
+    s->size = NEW_ARRAY(arena, Expr *, values);
     s->bytes = NEW_ARRAY(arena, int64_t, values);
     s->kept = NEW_ARRAY(arena, uint8_t, values);
     s->readers = NEW_ARRAY(arena, int, values);
@@ -296,6 +318,7 @@ static void prepare(Schedule *s)
     s->done = NEW_ARRAY(arena, uint8_t, n);
     for (int i = 0; i < s->n; i++) s->first_edge[i] = -1;
     find_places(s);
+    measure(s, NULL);
     link_groups(s);
     find_phases(s);
 }
@@ -375,20 +398,81 @@ static void swap_neighbours(Schedule *s, int *order)
     }
 }
 
+/* ---- at other dims ---- */
+static int64_t peak_of(Schedule *s, const int *order, int *roots)
+{
+    start(s);
+    for (int i = 0; i < s->n; i++) pass_group(s, order[i], roots);
+    return s->peak;
+}
+
+/* The kth of some values of the symbols, from small to large, alike and apart. */
+static void dims_to_look_at(const Schedule *s, int k, int64_t *values)
+{
+    static const int64_t sizes[SAMPLES][2] = {{1, 1}, {2, 2}, {4, 4}, {16, 16}, {64, 64}, {512, 512}, {2, 256}, {256, 2}};
+    for (int i = 0; i < symbols_count(s->g->symbols); i++) {
+        Expr *symbol = symbols_at(s->g->symbols, i);
+        const SymbolFacts facts = symbol_facts(s->g->symbols, symbol);
+        const int64_t wanted = sizes[k][i % 2];
+        values[i] = facts.late ? expr_likely(s->g->symbols, symbol) : wanted < facts.low ? facts.low : wanted > facts.high ? facts.high : wanted;
+    }
+}
+
+/* Whether an order reaches no higher than the model's own, also where dims are small or large. */
+static bool never_above(Schedule *s, const int *order, const int *own)
+{
+    Arena *arena = s->g->arena;
+    int *roots = NEW_ARRAY(arena, int, widest(s->groups) + 1);
+    int64_t *values = NEW_ARRAY(arena, int64_t, symbols_count(s->g->symbols) + 1);
+    bool above = false;
+    for (int k = 0; k < SAMPLES && !above; k++) {
+        dims_to_look_at(s, k, values);
+        measure(s, values);
+        above = peak_of(s, order, roots) > peak_of(s, own, roots);
+    }
+    measure(s, NULL);
+    return !above;
+}
+
+static int *copy_order(const Schedule *s, const int *order)
+{
+    int *copy = NEW_ARRAY(s->g->arena, int, s->n + 1);
+    memcpy(copy, order, (size_t)s->n * sizeof *copy);
+    return copy;
+}
+
+/* The best of the orders found that is nowhere above the model's own. */
+static int *choose(Schedule *s, int64_t *peak)
+{
+    int *own = NEW_ARRAY(s->g->arena, int, s->n + 1), *thrifty = NEW_ARRAY(s->g->arena, int, s->n + 1);
+    const int64_t own_peak = *peak = run(s, false, own);
+    if (s->groups->as_given) return own;
+    const int64_t thrifty_peak = run(s, true, thrifty);
+    swap_neighbours(s, thrifty);
+    if (thrifty_peak < own_peak && never_above(s, thrifty, own)) {
+        *peak = thrifty_peak;
+        return thrifty;
+    }
+    int *swapped = copy_order(s, own);
+    swap_neighbours(s, swapped);
+    return never_above(s, swapped, own) ? swapped : own;
+}
+
 int64_t pass_schedule(Groups *groups)
 {
     Schedule s = {.g = groups->graph, .groups = groups, .n = groups->list.n};
     prepare(&s);
     Arena *arena = s.g->arena;
-    int *plain = NEW_ARRAY(arena, int, s.n + 1), *thrifty = NEW_ARRAY(arena, int, s.n + 1);
-    int64_t plain_peak = run(&s, false, plain), thrifty_peak = run(&s, true, thrifty);
-    int *order = thrifty_peak < plain_peak ? thrifty : plain;
-    swap_neighbours(&s, order);
+    int64_t peak;
+    const int *order = choose(&s, &peak);
     Group **list = NEW_ARRAY(arena, Group *, s.n + 1);
     for (int i = 0; i < s.n; i++) list[i] = groups->list.at[order[i]];
     for (int i = 0; i < s.n; i++) groups->list.at[i] = list[i];
     for (int i = 0; i < s.n; i++)
         for (int b = 0; b < 2; b++)
-            if (list[i]->body[b]) pass_schedule(list[i]->body[b]);
-    return thrifty_peak < plain_peak ? thrifty_peak : plain_peak;
+            if (list[i]->body[b]) {
+                list[i]->body[b]->as_given = groups->as_given;
+                pass_schedule(list[i]->body[b]);
+            }
+    return peak;
 }

@@ -17,7 +17,7 @@ static uint64_t random_bits(uint64_t *state) /* splitmix64 */
 }
 
 /* 0 to n - 1 */
-static int64_t random_below(uint64_t *state, int64_t n)
+static inline int64_t random_below(uint64_t *state, int64_t n)
 {
     return (int64_t)(random_bits(state) % (uint64_t)n);
 }

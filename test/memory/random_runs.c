@@ -17,7 +17,7 @@
 
 enum { STEPS = 2, BUDGETS = 8 };
 static const int64_t MOST_DIM = 96;
-static const double NEAR_LOSS = 1e-6, NEAR_GRADIENT = 1e-6; /* of the loss; of the tensor's largest */
+static const double NEAR_LOSS = 1e-6, NEAR_GRADIENT = 1e-6; /* of the loss; of the tensor's norm */
 
 typedef struct {
     int64_t dims[MOST_DIMS], row_blocks;
@@ -142,29 +142,27 @@ static int run(Test *t, const Case *c, int64_t budget, uint64_t content, Outcome
 }
 
 /* ---- comparing ---- */
-static double largest(const float *a, int64_t n)
+static double norm(const float *a, int64_t n)
 {
-    double most = 0;
-    for (int64_t i = 0; i < n; i++)
-        if (fabs((double)a[i]) > most) most = fabs((double)a[i]);
-    return most;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)a[i] * a[i];
+    return sqrt(sum);
 }
 
-/* The largest difference, of the tensor's largest.  One that is nothing but rounding (the bias of keys has no gradient) is measured by a
+/* The difference of two tensors, of the tensor.  One that is nothing but rounding (the bias of keys has no gradient) is measured by a
  * thousandth of the largest of all. */
 static double off_by(const float *a, const float *b, int64_t n, double of_all)
 {
-    double off = 0, most = largest(b, n);
-    for (int64_t i = 0; i < n; i++)
-        if (fabs((double)a[i] - b[i]) > off) off = fabs((double)a[i] - b[i]);
-    return off > 0 ? off / fmax(most, of_all / 1000) : 0;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+    return sum > 0 ? sqrt(sum) / fmax(norm(b, n), of_all / 1000) : 0;
 }
 
 static double largest_of_all(const float *gradients)
 {
     double most = 0;
     for (int i = 0; i < model.n_weights; i++) {
-        most = fmax(most, largest(gradients, elements_of(i)));
+        most = fmax(most, norm(gradients, elements_of(i)));
         gradients += elements_of(i);
     }
     return most;
