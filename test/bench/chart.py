@@ -65,16 +65,13 @@ def panel_lines(panel, x_ticks, x_at, top):
     out.append(f'<path class="axis" fill="none" d="M{left} {top}V{bottom}H{right}"/>')
     out.append(f'<text transform="translate(16 {top + HEIGHT / 2:.0f}) rotate(-90)" text-anchor="middle">{escape(panel.label)}</text>')
     path = lambda points: 'M' + 'L'.join(f'{x_at(x):.1f} {y_at(y):.1f}' for x, y in points)
-    labels = []
+    labels = [(label, f'd{k}') for k, (label, _) in enumerate(panel.series)]
     if panel.bound:
         inside = [(x, y) for x, y in panel.bound[1] if y_ticks[0] <= y <= y_ticks[-1]]
         out.append(f'<path class="bound" fill="none" d="{path(inside)}"/>')
-        labels.append([y_at(inside[-1][1]), x_at(inside[-1][0]), panel.bound[0], 'note'])
-    for k, (label, points) in enumerate(panel.series):
+        labels.append((panel.bound[0] + ' (dashed)', 'note'))
+    for k, (_, points) in enumerate(panel.series):
         out.append(f'<path class="line s{k}" d="{path(points)}"/>')
         out += [f'<circle class="d{k}" cx="{x_at(x):.1f}" cy="{y_at(y):.1f}" r="2.5"/>' for x, y in points]
-        labels.append([y_at(points[-1][1]), x_at(points[-1][0]), label, f'd{k}'])
-    labels.sort()
-    for before, label in zip(labels, labels[1:]): label[0] = max(label[0], before[0] + 15)
-    out += [f'<text class="{kind}" x="{max(x, right) + 8:.0f}" y="{y + 4:.1f}">{escape(text)}</text>' for y, x, text, kind in labels]
+    out += [f'<text class="{kind}" x="{right + 14}" y="{top + 12 + 17 * i}">{escape(text)}</text>' for i, (text, kind) in enumerate(labels)]
     return out
