@@ -5,8 +5,9 @@
 
 The demonstration's model (a small GPT over bytes, with a longer table of places) on batches whose lengths are drawn from a log-normal
 distribution, median 180, 99th centile 700.  The same program trains on the same text three times: each batch as long as it is, padded
-to the longest of all, padded to the next power of two.  Padding is not counted by the loss.  Tokens a second count what is not padding."""
-import argparse, json, math, os, random, statistics, subprocess, sys, tempfile
+to the longest of all, padded to the next power of two.  Padding is not counted by the loss.  Tokens a second count what is not padding, and seconds
+are the processor's, on one thread, start and plans included: another process changes them little."""
+import argparse, math, os, random, resource, statistics, subprocess, sys, tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'support'))
 import tensors
@@ -36,6 +37,13 @@ def batches(path, lengths, padded, batch):
     tensors.safetensors(path, made)
 
 
+def processor_seconds(command):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ, OMP_NUM_THREADS='1'))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('disc_gen')
@@ -57,12 +65,8 @@ def main():
         for way, padded in ways.items(): batches(f'{work}/{way}.safetensors', lengths, padded, args.batch)
         for _ in range(args.rounds):
             for way in ways:
-                log = work + '/log.jsonl'
-                subprocess.run([work + '/built/trainer', '--batch-file', f'{work}/{way}.safetensors', '--steps', str(args.steps), '--variants', 'off', '--progress', 'never', '--log', log],
-                               check=True, stdout=subprocess.DEVNULL)
-                steps = [s for s in map(json.loads, open(log)) if 'loss' in s]
-                os.remove(log)
-                rates[way].append(args.batch * sum(lengths) / sum(s['seconds'] for s in steps))
+                rates[way].append(args.batch * sum(lengths) / processor_seconds([work + '/built/trainer', '--batch-file', f'{work}/{way}.safetensors',
+                                                                                 '--steps', str(args.steps), '--variants', 'off', '--progress', 'never']))
     print(f'{args.steps} batches of {args.batch}, lengths {min(lengths)} to {max(lengths)}, mean {statistics.mean(lengths):.0f}; {args.rounds} rounds')
     for way in ways:
         ratio = statistics.median(own / other for own, other in zip(rates['as long as it is'], rates[way]))
