@@ -3,7 +3,7 @@
  * Draws dims, a number of blocks of rows, whether copies to the host are allowed, and for each of these some budgets between the least
  * that would do and what a step takes without one.  A run is two steps within a budget, from the weights of the file.  Its high-water mark
  * is peak_bytes, and no more than the budget; losses and gradients are those without a budget: bit for bit where blocks of rows are
- * as many (always where their number was asked for), else within rounding.  One byte less than the least runs nothing.  Of two budgets,
+ * as many (always where their number was asked for), else within rounding.  One byte less than the least runs nothing, where no dim is late.  Of two budgets,
  * the larger recomputes no more.
  *
  * The content of batches is that of the file's, over and over; a step takes LEAST to MOST million operations. */
@@ -237,6 +237,14 @@ static void draw_budgets(Test *t, const Case *c, int64_t most, int64_t *budgets)
     planner_destroy(planner);
 }
 
+/* Where late dims turn out to be below their bounds, less than the least by the bounds may do. */
+static bool has_late_dims(void)
+{
+    bool late = false;
+    for (int i = 0; i < model.n_dims; i++) late |= model.dims[i].late;
+    return late;
+}
+
 static void run_case(Test *t, const Case *c, int wanted)
 {
     Outcome free, other;
@@ -260,7 +268,7 @@ static void run_case(Test *t, const Case *c, int wanted)
         compare(t, &without, 0, &free, &other, free.program == other.program && !memcmp(free.dims, other.dims, (size_t)model.n_dims * 8));
         outcome_free(&other);
     }
-    if (run(t, c, budgets[0] - 1, content, &other) != STATUS_BUDGET) fail(t, c, budgets[0] - 1, "less than the least will do");
+    if (run(t, c, budgets[0] - 1, content, &other) != STATUS_BUDGET && !has_late_dims()) fail(t, c, budgets[0] - 1, "less than the least will do");
     outcome_free(&other);
     for (int i = 0; i < BUDGETS && i < wanted; i++) {
         if (run(t, c, budgets[i], content, &other))
