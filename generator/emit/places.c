@@ -183,11 +183,19 @@ static bool reads_root_twice(const Maker *m, const Group *group, const Value *in
     return false;
 }
 
+/* A kernel of two stages must find its operands again where the second one fails. */
+static bool overwrites_too_soon(const Maker *m, const Group *group)
+{
+    const GroupLaunches *l = pointers_get(m->launches->of, group);
+    const Group *sums = group->epilogue ? group->epilogue : group;
+    return sums->kind == GROUP_REDUCE && (!l || l->n > 1);
+}
+
 /* An operand that nobody reads afterwards and in whose memory the result may lie. */
 static const Value *replaceable(Maker *m, const Group *group, const Value *out)
 {
     const bool walks = group->kind == GROUP_LOOP || group->kind == GROUP_ROW || group->kind == GROUP_REDUCE;
-    if (!walks && !group->epilogue) return NULL;
+    if ((!walks && !group->epilogue) || overwrites_too_soon(m, group)) return NULL;
     for (int i = 0; i < group->in.n; i++) {
         const Value *in = group->in.at[i], *root = root_of(m, in);
         if (!root->def || pointers_get(m->last_reader, root) != group || in->dtype != out->dtype) continue;

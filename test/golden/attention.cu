@@ -412,26 +412,27 @@ STEP_FUNCTION int train_step(Step *s)
 
     /* ---- loss ---- */
     float *const target = buffer<float>(s, TRAIN_TARGET);                                           /* (batch, seq, 16) */
+    float *const loss_sub = buffer<float>(s, TRAIN_LOSS_SUB);                                       /* (batch, seq, 16) */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
     float *const difference_and_squares_of_all_parts_scratch = buffer<float>(s, TRAIN_DIFFERENCE_AND_SQUARES_OF_ALL_PARTS_SCRATCH);
     unit(s, 5);   LAUNCH(s, difference_and_squares_of_all_parts, rows(min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq), 256)(
-            attn_out, x, attn_out, target, difference_and_squares_of_all_parts_scratch,
-            min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq);                            /* "/Add", "loss", in place */
+            loss_sub, x, attn_out, target, difference_and_squares_of_all_parts_scratch,
+            min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq);                            /* "/Add", "loss" */
     LAUNCH(s, sum_of_parts, rows(1, min_int(64, floor_div(batch*seq + 127, 128))), 64)(loss,
-            difference_and_squares_of_all_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128))); /* "/Add", "loss", in place */
+            difference_and_squares_of_all_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128))); /* "/Add", "loss" */
 
     /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
     unit(s, 6);   if (int error = commit(s, loss)) return error;
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
-    unit(s, 7);   LAUNCH(s, mul_each, fours(16*batch*seq), 256)(attn_out, attn_out, 16*batch*seq);  /* "loss", in place */
+    unit(s, 7);   LAUNCH(s, mul_each, fours(16*batch*seq), 256)(loss_sub, loss_sub, 16*batch*seq);  /* "loss", in place */
 
     /* -- attn -- */
     float *const d_attn_out = buffer<float>(s, TRAIN_D_ATTN_OUT);                                   /* (16, 16) */
-    unit(s, 8);   dot(s, d_attn_out, attn_transpose_3, attn_out, 1, 16, 16, batch*seq, TRANSPOSED, PLAIN); /* "/attn/out/MatMul" */
+    unit(s, 8);   dot(s, d_attn_out, attn_transpose_3, loss_sub, 1, 16, 16, batch*seq, TRANSPOSED, PLAIN); /* "/attn/out/MatMul" */
     save_gradient(s, WEIGHT_ATTN_OUT_WEIGHT, d_attn_out, 1024);
     float *const d_attn_out_dot = buffer<float>(s, TRAIN_D_ATTN_OUT_DOT);                           /* (batch*seq, 16) */
-    unit(s, 9);   dot(s, d_attn_out_dot, attn_out, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, TRANSPOSED); /* "/attn/out/MatMul" */
+    unit(s, 9);   dot(s, d_attn_out_dot, loss_sub, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, TRANSPOSED); /* "/attn/out/MatMul" */
     unit(s, 10);  LAUNCH(s, update, fours(256), 256)(states->attn_out_weight_exp_avg,
             states->attn_out_weight_exp_avg_sq, w->attn_out_weight, states->attn_out_weight_exp_avg, d_attn_out,
             states->attn_out_weight_exp_avg_sq, w->attn_out_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
