@@ -8,7 +8,7 @@ RUNTIME_UNITS := $(patsubst test/unit/%.c,%,$(wildcard test/unit/runtime_*.c))
 UNITS         := $(filter-out $(RUNTIME_UNITS),$(patsubst test/unit/%.c,%,$(wildcard test/unit/*.c)))
 TEST_SUPPORT  := $(patsubst %.c,$(OBJ)/%.o,$(wildcard test/support/*.c))
 RUNTIME_OBJ   := $(patsubst %.c,$(OBJ)/%.o,$(wildcard runtime/controller/*.c runtime/trainer/*.c)) $(OBJ)/runtime/device/memory_host.o $(OBJ)/runtime/device/threads_host.o $(OBJ)/runtime/device/copies_host.o $(OBJ)/runtime/device/rates_host.o
-SCRIPTS       := $(filter-out test/conformance/run.sh test/conformance/unit.sh,$(wildcard test/*/*.sh))
+SCRIPTS       := $(filter-out test/conformance/run.sh test/conformance/unit.sh test/bench/%,$(wildcard test/*/*.sh))
 PROGRAMS      := $(addprefix $(TEST_OUT)/,$(UNITS) $(RUNTIME_UNITS)) $(patsubst test/fuzz/%.c,$(TEST_OUT)/%_fuzz,$(wildcard test/fuzz/*.c)) \
                  $(TEST_OUT)/ir_run $(TEST_OUT)/interpret_golden $(TEST_OUT)/interpret_conformance $(TEST_OUT)/make_bad_models $(TEST_OUT)/field_gradients $(TEST_OUT)/kernels \
                  $(TEST_OUT)/conformance_batch $(TEST_OUT)/conformance_runner.a
@@ -100,13 +100,16 @@ $(TEST_OUT)/CTestTestfile.cmake: test/tests.mk $(SCRIPTS) $(wildcard test/unit/*
 # ---- speed ----
 # speed: against PyTorch, on the models of ../shared/bench: make bench [PYTHON=/with/torch/bin/python] [MODELS=gpt2_10m,resnet] [ROUNDS=3]
 # lengths: batches as long as they are against padded ones.  memory: peak and time against the budget, as pictures in docs/
+# canaries: what guards and the checks of a batch cost beside a step
 PYTHON ?= python3
-PARTS  ?= speed lengths memory
+PARTS  ?= speed lengths memory canaries
 bench: $(BIN) $(addprefix bench-,$(PARTS))
-.PHONY: bench-speed bench-lengths bench-memory
+.PHONY: bench-speed bench-lengths bench-memory bench-canaries
 bench-speed: $(BIN)
 	@python3 test/bench/bench.py $(BIN) --python $(PYTHON) $(if $(MODELS),--models $(MODELS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(STEPS),--steps $(STEPS))
 bench-lengths: $(BIN)
 	@python3 test/bench/lengths.py $(BIN) --python $(PYTHON) $(if $(ROUNDS),--rounds $(ROUNDS))
 bench-memory: $(BIN)
 	@python3 test/bench/sweep.py $(BIN) $(if $(ROUNDS),--rounds $(ROUNDS))
+bench-canaries: $(BIN)
+	@bash test/bench/canaries.sh $(BIN)

@@ -583,7 +583,10 @@ static void program_table(Tables *t, const Program *p)
         "    .n_inputs = INPUTS,\n    .input_buffer = %s_input_buffer,\n    .n_outputs = %d,\n    .outputs = %s_outputs,\n"
         "    .output_buffer = %s_output_buffer,\n    .n_launches = %d,\n    .traffic = %s_traffic,\n",
         n, n, upper(l->arena, n), n, n, n, p->outputs.n, n, n, p->positions, n);
-    buf_printf(&t->out, "    .run = %s_step,\n", n); /* the order is that of the declaration, as C++ wants it */
+    /* The order is that of the declaration, as C++ wants it. */
+    for (int i = 0; i < t->guards->list.n; i++)
+        if (t->guards->list.at[i].narrow == p) buf_printf(&t->out, "    .narrow = %s_holds,\n", t->guards->list.at[i].name);
+    buf_printf(&t->out, "    .run = %s_step,\n", n);
     if (units)
         buf_printf(&t->out,
                    "    .n_units = %d,\n    .units = %s_units,\n    .n_recipes = %d,\n    .touches = %s_touches,\n    .costs = "
@@ -595,8 +598,6 @@ static void program_table(Tables *t, const Program *p)
                    "%s_point_costs,\n    .replay = %s_replay,\n",
                    n, n, n, n, n);
     if (blocks) buf_printf(&t->out, "    .n_blocks = %d,\n    .blocks = %s_blocks,\n", blocks, n);
-    for (int i = 0; i < t->guards->list.n; i++)
-        if (t->guards->list.at[i].narrow == p) buf_printf(&t->out, "    .narrow = %s_holds,\n", t->guards->list.at[i].name);
     if (!strcmp(n, "train") && t->project->lean) buf_put(&t->out, "    .lean = &train_lean,\n");
     if (late) buf_printf(&t->out, "    .n_late = %d,\n    .late = %s_late,\n", late, n);
     if (!strcmp(n, "train_lean")) buf_printf(&t->out, "    .n_again = %d,\n", t->project->lean_again);

@@ -25,6 +25,7 @@ typedef struct {
 int device_open(Device **device, int64_t limit);       /* limit in bytes for allocations, 0: what is free */
 void device_close(Device *device);
 const char *device_kind(void);                         /* as make's DEVICE: "cuda", "host" */
+bool device_has_forms(void);                           /* a launch chooses among forms of its kernel (width of indices, fours); false on the processor */
 const char *device_name(const Device *device);         /* "NVIDIA H200", "processor, 2 threads" */
 int64_t device_free_bytes(const Device *device);       /* now */
 int64_t device_overhead_bytes(const Device *device);   /* context and libraries, measured at open; 0 on the host */

@@ -126,6 +126,11 @@ const char *device_kind(void)
     return "cuda";
 }
 
+bool device_has_forms(void)
+{
+    return true;
+}
+
 const char *device_name(const Device *device)
 {
     return device->name;

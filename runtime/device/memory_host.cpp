@@ -49,6 +49,15 @@ const char *device_kind(void)
     return "host";
 }
 
+bool device_has_forms(void)
+{
+#ifdef DEVICE_SIM
+    return true;
+#else
+    return false;
+#endif
+}
+
 const char *device_name(const Device *device)
 {
     return device->name;

@@ -351,10 +351,11 @@ int step_launch(Session *s, const Program *program, int64_t number, MendWatch wa
     return ended ? ended : finished;
 }
 
-/* Which form of its kernels the program takes at these dims.  Told are wide indices where the step before had narrow ones, and each guard
+/* Which form of its kernels the program takes at these dims, where the device has such forms.  Told are wide indices where the step before had narrow ones, and each guard
  * of fours once: lengths that are no multiples come every few batches. */
 static void choose_form(Session *s, const Program *program, StepResult *result)
 {
+    if (!device_has_forms()) return;
     const Model *m = s->model;
     const Guard *broken = guards_wide(m, program, s->dims), *told = broken && !s->wide ? broken : NULL;
     const Arrival arrival = {.input = s->arrived, .loss_is_finite = true};

@@ -40,7 +40,7 @@ disk=$scratch/disk
 mkdir "$disk"
 if mount -t tmpfs -o size=2m none "$disk" 2>/dev/null; then
     trap 'umount "$disk"' EXIT
-    head -c 1800000 /dev/zero >"$disk/filler" # some files have room, model.cu has not
+    head -c 1800000 /dev/zero >"$disk/filler" # some files have room, lean.h has not
     expect "full disk: generator" 2 "$DISC_GEN" models/letters.onnx -o "$disk/gen"
     left "$disk" 1
     head -c 1000000 /dev/zero >"$disk/filler"
