@@ -181,6 +181,76 @@ static void watch_slice(Watch *w, const Op *op)
     }
 }
 
+/* Sizes of which one must be 0 where `size` is less than `least`: then nothing of the result is read from there. */
+typedef struct {
+    Expr *size, *least;
+    VEC(Expr *) or_empty;
+} Enough;
+
+/* Whether the sizes tell by themselves; else or_empty has those of the result that may be 0. */
+static bool surely_enough(const Watch *w, Enough *e, Expr *const *shape, int rank)
+{
+    const Layout *l = w->l;
+    Expr *zero = expr_int(l->symbols, 0), *one = expr_int(l->symbols, 1);
+    if (expr_at_least(l->symbols, e->size, e->least)) return true;
+    for (int k = 0; k < rank; k++) {
+        if (expr_at_least(l->symbols, shape[k], one)) continue;
+        if (expr_at_least(l->symbols, zero, shape[k]) || (expr_is(e->least, 1) && expr_at_least(l->symbols, e->size, shape[k])))
+            return true;
+        if (!layout_block(l, shape[k])) vec_push(l->arena, &e->or_empty, shape[k]);
+    }
+    return false;
+}
+
+/* What an operation reads an axis for must stand there, unless its result is empty: a place that the model computes lies within
+ * an axis only where that has any. */
+static void watch_enough(Watch *w, const char *name, const Op *op, Expr *size, Expr *least, const Value *result, const char *relies)
+{
+    Symbols *s = w->l->symbols;
+    Arena *arena = w->l->arena;
+    Enough e = {.size = size, .least = least};
+    if (surely_enough(w, &e, result->shape, result->rank)) return;
+    Expr *least_of_all = expr_sub(s, size, least); /* at least 0 where one of the conditions holds */
+    Buf c = {.arena = arena}, formula = {.arena = arena};
+    buf_printf(&c, "%s >= %s", expr_c(w->l, size, "d->"), expr_c(w->l, least, "d->"));
+    buf_printf(&formula, "%s >= %s", expr_text(arena, size), expr_text(arena, least));
+    for (int i = 0; i < e.or_empty.n; i++) {
+        buf_printf(&c, " || %s == 0", expr_c(w->l, e.or_empty.at[i], "d->"));
+        buf_printf(&formula, " or %s == 0", expr_text(arena, e.or_empty.at[i]));
+        least_of_all = expr_max(s, least_of_all, expr_sub(s, expr_int(s, 0), e.or_empty.at[i]));
+    }
+    if (map_has(w->seen, buf_text(&formula))) return;
+    map_set(w->seen, buf_text(&formula), w);
+    const bool late = expr_has_late(least_of_all);
+    add(w, name,
+        (GuardRow){NULL, late ? "AT_LATE_DIM" : "ON_ARRIVAL", "SET_ASIDE", buf_text(&c), buf_text(&formula), op->source, relies,
+                   late ? least_of_all : NULL, false, NULL, NULL});
+}
+
+static void watch_read(Watch *w, const Op *op)
+{
+    const Value *x = op->in[0];
+    Expr *one = expr_int(w->l->symbols, 1);
+    switch (op->kind) {
+    case OP_gather:
+        watch_enough(w, "some_to_pick", op, x->shape[op_int(op, ATTR_axis)], one, op->out[0], "the axis that it picks from");
+        return;
+    case OP_arg_max:
+    case OP_arg_min:
+        watch_enough(w, "some_to_choose", op, x->shape[op_int(op, ATTR_axis)], one, op->out[0], "the axis that it searches");
+        return;
+    case OP_top_k: {
+        const int axis = (int)op_int(op, ATTR_axis);
+        watch_enough(w, "as_many_to_choose", op, x->shape[axis], op->out[0]->shape[axis], op->out[0], "the axis that it sorts");
+        return;
+    }
+    case OP_pool_max:
+        for (int k = 2; k < x->rank; k++) watch_enough(w, "some_in_window", op, x->shape[k], one, op->out[0], "its windows");
+        return;
+    default: return;
+    }
+}
+
 /* Positions that pick rows of a table: as many as the table has, at most. */
 static void watch_positions(Watch *w, const Op *op)
 {
@@ -290,6 +360,46 @@ static void watch_count(Watch *w, const Op *op)
                    true, op->source, NULL});
 }
 
+/* ---- divisors ---- */
+typedef struct {
+    Watch *w;
+    const Op *op;
+} Dividing;
+
+static void watch_divisor(void *context, Expr *divisor)
+{
+    const Dividing *at = context;
+    Symbols *s = at->w->l->symbols;
+    Arena *arena = at->w->l->arena;
+    Expr *zero = expr_int(s, 0), *one = expr_int(s, 1);
+    if (expr_never_equal(s, divisor, zero) || expr_at_least(s, divisor, one)) return;
+    const char *text = expr_text(arena, divisor), *key = arena_text(arena, "divisor %s", text);
+    if (map_has(at->w->seen, key)) return;
+    map_set(at->w->seen, key, at->w);
+    Expr *size = expr_at_least(s, divisor, zero) ? divisor : expr_max(s, divisor, expr_sub(s, zero, divisor));
+    const bool late = expr_has_late(divisor);
+    add(at->w, "divisor_not_zero",
+        (GuardRow){NULL, late ? "AT_LATE_DIM" : "ON_ARRIVAL", "SET_ASIDE", arena_text(arena, "%s != 0", expr_c(at->w->l, divisor, "d->")),
+                   arena_text(arena, "%s != 0", text), at->op->source, "sizes that are quotients by it",
+                   late ? expr_sub(s, size, one) : NULL, false, NULL, NULL});
+}
+
+/* Sizes that the model divides by: x as (time//2, -1). */
+static void watch_divisors(Watch *w, const Graph *g)
+{
+    for (int o = 0; o < g->ops.n; o++) {
+        const Op *op = g->ops.at[o];
+        Dividing at = {w, op};
+        for (int i = 0; i < op->n_out; i++)
+            for (int k = 0; k < op->out[i]->rank; k++) expr_divisors(op->out[i]->shape[k], watch_divisor, &at);
+        for (int a = 0; a < op->n_attrs; a++)
+            for (int k = 0; attr_kind(op->attrs[a].key) == ATTR_EXPRS && k < op->attrs[a].n; k++)
+                expr_divisors(op->attrs[a].exprs[k], watch_divisor, &at);
+        for (int b = 0; b < 2; b++)
+            if (op->body[b]) watch_divisors(w, op->body[b]);
+    }
+}
+
 static void watch_graph(Watch *w, const Graph *g)
 {
     for (int o = 0; o < g->ops.n; o++) {
@@ -298,6 +408,7 @@ static void watch_graph(Watch *w, const Graph *g)
             for (int k = 0; k < op->out[i]->rank; k++)
                 watch_not_negative(w, op->out[i]->shape[k], "size_not_negative", op, "the size of its result");
         if (op->kind == OP_slice) watch_slice(w, op);
+        watch_read(w, op);
         if (op->kind == OP_nonzero || op->kind == OP_unique) watch_count(w, op);
         if (op->kind == OP_gather) {
             watch_index(w, op);
@@ -401,6 +512,7 @@ Guards guards_make(const Project *project, const Layout *layout, const Bindings 
         .project = project, .l = layout, .bindings = bindings, .names = map_new(layout->arena), .seen = map_new(layout->arena)};
     for (int i = 0; i < layout->inputs.n; i++) watch_shape(&w, i);
     for (int d = 0; d < layout->dims.n; d++) watch_range(&w, d);
+    for (int p = 0; p < n; p++) watch_divisors(&w, programs[p]->graph);
     for (int p = 0; p < n; p++) watch_graph(&w, programs[p]->graph);
     watch_equal(&w);
     for (int p = 0; p < n; p++) watch_indices(&w, programs[p]);

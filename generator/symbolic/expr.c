@@ -488,3 +488,14 @@ int expr_symbols(Symbols *s, Expr *e, Expr **out, int room)
     free(seen);
     return found;
 }
+
+void expr_divisors(const Expr *e, void (*found)(void *context, Expr *divisor), void *context)
+{
+    for (int i = 0; i < e->n; i++)
+        for (int k = 0; k < e->term[i].mono->degree; k++) {
+            const Atom *atom = e->term[i].mono->atom[k];
+            for (int j = 0; j < atom->n; j++) expr_divisors(atom->arg[j], found, context);
+            const bool divides = atom->kind == ATOM_FLOORDIV || atom->kind == ATOM_MOD;
+            if (divides && !expr_is_int(atom->arg[1], NULL)) found(context, atom->arg[1]);
+        }
+}

@@ -45,6 +45,8 @@ bool expr_is_symbol(const Expr *e);
 const char *expr_symbol_name(const Expr *e); /* of a symbol */
 bool expr_has_late(const Expr *e);
 int expr_symbols(Symbols *s, Expr *e, Expr **out, int room); /* distinct symbols in e, in order of their making; returns how many */
+/* What e divides by, but integers: for each quotient and remainder in it, from the inside out. */
+void expr_divisors(const Expr *e, void (*found)(void *context, Expr *divisor), void *context);
 
 /* ---- facts about symbols ---- */
 typedef struct {

@@ -1,14 +1,17 @@
-/* Integer functions that formulas over dims use; they round towards minus infinity, as the generator computes. */
+/* Integer functions that formulas over dims use; they round towards minus infinity, as the generator computes.  Dividing by 0 gives 0: a
+ * guard that turns the batch away may stand behind formulas that divide. */
 #ifndef CONTROLLER_INTEGERS_H
 #define CONTROLLER_INTEGERS_H
 #include <stdint.h>
 
 static inline int64_t floor_div(int64_t a, int64_t b)
 {
+    if (b == 0) return 0;
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 static inline int64_t floor_mod(int64_t a, int64_t b)
 {
+    if (b == 0) return 0;
     const int64_t r = a % b;
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }

@@ -1,13 +1,13 @@
 """Streams with one batch that is wrong: what the log tells of it, and that all other steps are those of a stream without it.
 
-anomalies.py FOLDER WINDOW NARROW TOKENS CHOSEN MATCHED      trainers; NARROW: of the same model as WINDOW, its time declared as 8 to 12
+anomalies.py FOLDER WINDOW NARROW TOKENS CHOSEN MATCHED PYRAMID CHOICE HALVES BEST      trainers; NARROW: of the same model as WINDOW, its time declared as 8 to 12
 """
 import os, subprocess, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import checks, tensors as t
 from checks import fail
 
-folder, window, narrow, tokens, chosen, matched = sys.argv[1:]
+folder, window, narrow, tokens, chosen, matched, pyramid, choice, halves, best = sys.argv[1:]
 r = t.Random(3)
 
 
@@ -41,6 +41,16 @@ def chosen_batch(flags): return {"x": ("F32", [len(flags), 4], r.reals(4 * len(f
 
 
 def matched_batch(flags, rows): return dict(chosen_batch(flags), z=("F32", [rows, 3], r.reals(3 * rows)))
+
+
+def image_batch(height, width, batch=2):
+    return {"x": ("F32", [batch, 2, height, width], r.reals(batch * 2 * height * width)), "target": ("F32", [batch, 2], r.reals(batch * 2))}
+
+
+def halves_batch(time, batch=2): return {"x": ("F32", [batch, time, 2], r.reals(batch * time * 2)), "target": ("F32", [2], r.reals(2))}
+
+
+def choice_batch(time, batch=4): return {"x": ("F32", [batch, 3, time], r.reals(batch * 3 * time)), "target": ("F32", [batch, 3], r.reals(batch * 3))}
 
 
 def changed(batch, name, **how):
@@ -105,7 +115,7 @@ set_aside("a NaN", window, "x_finite", windows, changed(windows[0], "x", values=
 set_aside("an infinite target", window, "target_finite", windows, changed(windows[0], "target", values=[float("inf")] * 4))
 set_aside("a target less", window, "target_axis_0", windows, changed(windows[0], "target", shape=[1, 2], values=[0.0, 1.0]))
 
-texts = [tokens_batch(), tokens_batch(3, 4), tokens_batch(1, 9), tokens_batch(2, 1)]
+texts = [tokens_batch(), tokens_batch(3, 4), tokens_batch(1, 8), tokens_batch(4, 1)]
 set_aside("mask and ids differ", tokens, "mask_axis_1", texts, tokens_batch(2, 6, mask=5))
 set_aside("beyond the vocabulary", tokens, "ids_in_table", texts, tokens_batch(highest=12))
 set_aside("below the vocabulary", tokens, "ids_in_table", texts, tokens_batch(highest=-11))
@@ -117,6 +127,15 @@ matches = [matched_batch([True, False, True], 2), matched_batch([True], 1), matc
 trains("a late dim that fits", matched, matches)
 set_aside("more chosen than there is room for", matched, "found_as_many", matches, matched_batch([True, False, True], 1))
 set_aside("fewer chosen", matched, "found_as_many", matches, matched_batch([True, False, True], 3))
+
+images = [image_batch(4, 6), image_batch(2, 2), image_batch(5, 4), image_batch(8, 8)]
+set_aside("no rows in the pool", pyramid, "some_to_pick", images, image_batch(1, 4))
+set_aside("no columns in the pool", pyramid, "some_to_pick_2", images, image_batch(4, 1))
+choices = [choice_batch(8), choice_batch(13), choice_batch(11), choice_batch(40)]
+set_aside("none to choose", choice, "some_to_choose", choices, choice_batch(3))
+set_aside("fewer than are chosen", choice, "as_many_to_choose", choices, choice_batch(7))
+set_aside("the best of none", best, "some_to_choose", [chosen_batch([True, False, True]), chosen_batch([True]), chosen_batch([False, True])], chosen_batch([False, False]))
+set_aside("a division by half of 1", halves, "divisor_not_zero", [halves_batch(4), halves_batch(2), halves_batch(6)], halves_batch(1))
 
 # more than may be: judged at the hundredth batch, with a checkpoint of that place
 stream("stream", *windows, window_batch(2, 4))

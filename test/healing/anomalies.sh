@@ -11,5 +11,13 @@ tokens=$built/trainer
 build healing_chosen "$scratch/chosen.onnx" --loss "mse(y)"
 chosen=$built/trainer
 build healing_matched "$scratch/matched.onnx" --loss "mse(y)"
-check "anomalies" python3 test/healing/anomalies.py "$scratch" "$window" "$narrow" "$tokens" "$chosen" "$built/trainer"
+matched=$built/trainer
+build healing_pyramid "$scratch/pyramid.onnx" --loss "mse(y)"
+pyramid=$built/trainer
+build healing_choice "$scratch/choice.onnx" --loss "mse(y)"
+choice=$built/trainer
+build healing_halves "$scratch/halves.onnx" --loss "mse(y)"
+halves=$built/trainer
+build healing_best "$scratch/best.onnx" --loss "mse(y)"
+check "anomalies" python3 test/healing/anomalies.py "$scratch" "$window" "$narrow" "$tokens" "$chosen" "$matched" "$pyramid" "$choice" "$halves" "$built/trainer"
 finish

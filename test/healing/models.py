@@ -4,6 +4,10 @@ window   a convolution over channels of a window: (batch, 3, time); of a time of
 tokens   token embeddings under a mask: ids and mask (batch, seq), a class for each token
 chosen   the rows of x that a flag of the data chooses: how many is known late
 matched  the same, added to as many rows of z: a guard that can be judged only then
+pyramid  a pool, stretched to the size it was made of and added to it: an image smaller than the pool's window leaves nothing to stretch
+choice   the two highest of what a pool gives of the time, and a table's rows for the places of the highest
+best     of each column of the rows that a flag chooses the highest one's row: of no rows there is none
+halves   a reshape to a size that the model divides by: half the time
 log      the logarithm of a sum that may be negative
 arcsine  of a product: finite at 1, where its gradient is not
 """
@@ -45,6 +49,28 @@ write("matched", [node("NonZero", ["flag"], ["n"], "/chosen"), node("Reshape", [
                   node("ReduceSum", ["t", "first"], ["y"], "/sum", keepdims=0)],
       [value("x", FLOAT, ["batch", 4]), value("flag", BOOL, ["batch"]), value("z", FLOAT, ["some", 3])], [value("y", FLOAT, [3])],
       [weight("fc.weight", 4, 3), ints("flat", -1), ints("first", 0)])
+
+write("pyramid", [node("Conv", ["x", "conv.weight", "conv.bias"], ["c"], "/conv", kernel_shape=[3, 3], pads=[1, 1, 1, 1]), node("Tanh", ["c"], ["t"], "/tanh"),
+                  node("MaxPool", ["t"], ["small"], "/pool", kernel_shape=[2, 2], strides=[2, 2]), node("Shape", ["t"], ["size"], "/size"),
+                  node("Resize", ["small", "", "", "size"], ["large"], "/resize", mode="linear"), node("Add", ["t", "large"], ["a"], "/add"),
+                  node("ReduceMean", ["a", "last"], ["m"], "/mean", keepdims=0), node("Gemm", ["m", "fc.weight", "fc.bias"], ["y"], "/fc")],
+      [value("x", FLOAT, ["batch", 2, "height", "width"])], [value("y", FLOAT, ["batch", 2])],
+      [weight("conv.weight", 4, 2, 3, 3), weight("conv.bias", 4), weight("fc.weight", 4, 2), weight("fc.bias", 2), ints("last", 2, 3)])
+write("choice", [node("MaxPool", ["x"], ["p"], "/pool", kernel_shape=[4], strides=[4]), node("ArgMax", ["p"], ["place"], "/best", axis=2, keepdims=0),
+                 node("Gather", ["table", "place"], ["e"], "/table"), node("TopK", ["p", "two"], ["v", "i"], "/top", axis=2), node("Mul", ["v", "scale"], ["s"], "/scale"),
+                 node("Add", ["e", "s"], ["a"], "/add"), node("ReduceMean", ["a", "last"], ["y"], "/mean", keepdims=0)],
+      [value("x", FLOAT, ["batch", 3, "time"])], [value("y", FLOAT, ["batch", 3])], [weight("table", 64, 2), weight("scale", 2), ints("two", 2), ints("last", 2)])
+
+write("halves", [node("Shape", ["x"], ["size"], "/size"), node("Gather", ["size", "second"], ["time"], "/time", axis=0), node("Div", ["time", "two"], ["half"], "/half"),
+                 node("Concat", ["half", "rest", "two"], ["to"], "/to", axis=0), node("Reshape", ["x", "to"], ["r"], "/reshape"),
+                 node("MatMul", ["r", "fc.weight"], ["h"], "/fc"), node("ReduceMean", ["h", "first"], ["y"], "/mean", keepdims=0)],
+      [value("x", FLOAT, ["batch", "time", 2])], [value("y", FLOAT, [2])],
+      [weight("fc.weight", 2, 2), ints("two", 2), ints("second", 1), ints("rest", -1), ints("first", 0, 1)])
+
+write("best", [node("NonZero", ["flag"], ["n"], "/chosen"), node("Reshape", ["n", "flat"], ["rows"], "/rows"), node("Gather", ["x", "rows"], ["some"], "/gather", axis=0),
+               node("ArgMax", ["some"], ["place"], "/best", axis=0, keepdims=0), node("Gather", ["some", "place"], ["high"], "/pick", axis=0),
+               node("MatMul", ["high", "fc.weight"], ["h"], "/fc"), node("ReduceSum", ["h", "first"], ["y"], "/sum", keepdims=0)],
+      [value("x", FLOAT, ["batch", 4]), value("flag", BOOL, ["batch"])], [value("y", FLOAT, [3])], [weight("fc.weight", 4, 3), ints("flat", -1), ints("first", 0)])
 
 X, Y = [value("x", FLOAT, ["batch", 4])], [value("y", FLOAT, ["batch", 1])]
 write("log", [node("Exp", ["x"], ["e"], "/exp"), node("MatMul", ["e", "fc.weight"], ["h"], "/fc"), node("Log", ["h"], ["l"], "/log"), node("Tanh", ["l"], ["y"], "/tanh")],

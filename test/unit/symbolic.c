@@ -393,6 +393,19 @@ static void test_evaluate(void **state)
     assert_false(expr_evaluate(s, parsed("x*x*x"), (int64_t[]){INT64_C(1) << 31, 0}, &result));
 }
 
+static void add_text(void *context, Expr *divisor)
+{
+    buf_printf(context, "%s;", expr_text(arena, divisor));
+}
+
+static void test_divisors(void **state)
+{
+    (void)state;
+    Buf found = {.arena = arena};
+    expr_divisors(parsed("x*y//4 + Min(x//(y//2), y % (x - 5)) + 3"), add_text, &found);
+    assert_string_equal(buf_text(&found), "y//2;x - 5;");
+}
+
 static void test_likely(void **state)
 {
     (void)state;
@@ -429,6 +442,7 @@ int main(void)
         TEST(test_divide_exactly),
         TEST(test_solve),
         TEST(test_evaluate),
+        TEST(test_divisors),
         TEST(test_likely),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
