@@ -13,6 +13,7 @@
 #include "emit/apart.h"
 #include "emit/program_private.h"
 #include "emit/step_private.h"
+#include "ir/view.h"
 #include "support/diag.h"
 #include <string.h>
 
@@ -103,16 +104,10 @@ static bool is_apart_from(const Place *place, const Program *of, const Values *o
     return true;
 }
 
-static const Value *root_value(const Value *v)
-{
-    while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
-    return v;
-}
-
 /* The parameter itself is where a result is made, but where it lies in the memory of an operand, which others may still read. */
 static bool made_there(Maker *m, const Value *result, const Place *place, const Program *of, const Twin *twin, const char *name)
 {
-    const Value *root = root_value(result);
+    const Value *root = value_root(result);
     if (!root->def || op_info(root->def->kind)->class == REGION || pointers_get(m->p->places, root)) return false;
     if (!is_apart_from(place, of, &twin->in)) return false;
     place_new(m, root, name, -1);

@@ -16,6 +16,7 @@
  * of its row: a few rows stay near the processor from step to step. */
 #include "emit/kernel.h"
 #include "emit/program.h"
+#include "ir/view.h"
 #include <string.h>
 
 enum { MOST_CUTS = 16 };
@@ -43,16 +44,10 @@ typedef struct {
     bool *taken;                  /* by part: a dot of which that is so */
 } CellPlan;
 
-static Value *view_root(Value *v)
-{
-    while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
-    return v;
-}
-
 /* What the body gives out, as it lies in memory. */
 static Value *output(const CellPlan *c, int i)
 {
-    return view_root(c->g->outputs.at[i]);
+    return value_root(c->g->outputs.at[i]);
 }
 
 /* Which result stacks v first; -1: none. */
@@ -67,7 +62,7 @@ static bool made_by_part(const CellPlan *c, const Value *v)
 {
     for (int i = 0; i < c->group->body[0]->list.n; i++) {
         const Group *part = c->group->body[0]->list.at[i];
-        if (part->kind != GROUP_VIEW && in_values(v, (const Value *const *)part->out.at, part->out.n)) return true;
+        if (part->kind != GROUP_VIEW && values_hold(&part->out, v)) return true;
     }
     return false;
 }
@@ -89,7 +84,7 @@ static int only_reader(const CellPlan *c, const Value *y)
     int reader = -1;
     for (int i = 0; i < parts->list.n; i++) {
         const Group *part = parts->list.at[i];
-        if (!in_values(y, (const Value *const *)part->in.at, part->in.n)) continue;
+        if (!values_hold(&part->in, y)) continue;
         if (reader >= 0 || part->kind != GROUP_LOOP) return -1;
         reader = i;
     }
@@ -187,7 +182,7 @@ static void know(Kernel *k, CellPlan *c, Value *v, const char *name, int level)
 
 static const char *pointer_to(const CellPlan *c, Value *v)
 {
-    const Value *root = view_root(v);
+    const Value *root = value_root(v);
     for (int i = 0; i < c->stands.n; i++)
         if (c->stands.at[i].value == root) return c->stands.at[i].name;
     bug("%%%d of a cell lies nowhere", v->id);
@@ -433,7 +428,7 @@ static void declare_operands(Kernel *k, CellPlan *c)
         if (i < c->carries)
             c->carry[i] = parameter_name(k, c, inside, outside);
         else if (i >= c->carries + c->slices &&
-                 (inside->users.n || in_values(inside, (const Value *const *)c->g->outputs.at, c->g->outputs.n)))
+                 (inside->users.n || values_hold(&c->g->outputs, inside)))
             know(k, c, inside, param_operand(k, outside, parameter_name(k, c, inside, outside)), 0);
     }
 }
@@ -452,7 +447,7 @@ static void begin_step(Kernel *k, CellPlan *c)
     const int level = k->depth - 1;
     for (int i = 0; i < c->slices; i++) {
         Value *inside = c->g->inputs.at[c->carries + i], *outside = c->op->in[c->carries + i];
-        if (!inside->users.n && !in_values(inside, (const Value *const *)c->g->outputs.at, c->g->outputs.n)) continue;
+        if (!inside->users.n && !values_hold(&c->g->outputs, inside)) continue;
         const char *whole = param_operand(k, outside, parameter_name(k, c, inside, outside)),
                    *name = fresh_name(k, text_of(k, "%s_t", whole));
         line(k, "const %s *const %s = %s + t * %s;", dtype_c(inside->dtype), name, whole, size_text(k, count_of(c->all, inside)));

@@ -2,6 +2,7 @@
 #include "emit/controller.h"
 #include "passes/optimizer.h"
 #include "support/diag.h"
+#include "support/path.h"
 #include <string.h>
 #include <strings.h>
 
@@ -137,12 +138,6 @@ static void buffer_enum(Buf *out, const Layout *l, const Program *p)
                p->name);
     for (int i = 0; i < p->buffers.n; i++) buf_printf(out, "    %s_%s,\n", family, upper(l->arena, p->buffers.at[i].c));
     buf_printf(out, "    %s_BUFFERS\n};\n\n", family);
-}
-
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 /* "models/letters.onnx" -> "letters" */

@@ -6,13 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool in_values(const Value *v, const Value *const *at, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (at[i] == v) return true;
-    return false;
-}
-
 /* ---- types and literals ---- */
 const char *compute_type(Dtype d)
 {
@@ -297,7 +290,7 @@ static bool is_zero(Code c)
 /* Whether the text of such an element is of the type of indices: a loop variable, a size, a choice of those. */
 static bool made_of_indices(const Kernel *k, const Value *v)
 {
-    if (!v->def || in_values(v, (const Value *const *)k->group->in.at, k->group->in.n)) return false;
+    if (!v->def || values_hold(&k->group->in, v)) return false;
     if (v->def->kind == OP_select) return made_of_indices(k, v->def->in[1]) && made_of_indices(k, v->def->in[2]);
     if (op_info(v->def->kind)->class == INDEX) return made_of_indices(k, v->def->in[0]);
     return v->def->kind == OP_iota || v->def->kind == OP_dims;
@@ -625,7 +618,7 @@ Code element(Kernel *k, Value *v, const Index *index)
     vec_push(k->arena, &k->memos, ((Memo){.value = v, .key = key, .gone = true, .uses = 1}));
     int since;
     const bool from_memory =
-        !v->def || in_values(v, (const Value *const *)k->group->in.at, k->group->in.n) || read_again(k, v, &since);
+        !v->def || values_hold(&k->group->in, v) || read_again(k, v, &since);
     Code code;
     if (v->origin == FROM_HYPER && v->rank == 0)
         code = (Code){param_hyper(k, v), BINDS_ATOM, 0};

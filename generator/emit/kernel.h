@@ -254,7 +254,6 @@ const char *compute_type(Dtype d);                                 /* what an el
 const char *sum_type(Dtype d);                                     /* what a sum of elements is kept in */
 const char *stored(Kernel *k, Dtype d, Code c);                    /* c as it is written to memory */
 const char *literal(Arena *arena, Dtype d, double value, int64_t integer);
-bool in_values(const Value *v, const Value *const *at, int n);
 
 /* ---- pieces.c: what a loop stores at each place that it walks ---- */
 enum { MAX_PIECES = 64 };

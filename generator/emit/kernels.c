@@ -1,6 +1,7 @@
 /* All kernels of a program: equal ones once, in order of first use.  A group goes to the file of its kind. */
 #include "emit/kernel.h"
 #include "emit/saved.h"
+#include "ir/view.h"
 #include <string.h>
 
 Kernels *kernels_new(Arena *arena, Symbols *symbols)
@@ -381,7 +382,7 @@ void kernels_emit(Kernels *all, const Group *group, Launch **launches, int *n, E
 bool keeps_place(const Group *group, const Value *v, const Value *in, bool kept)
 {
     if (v == in) return kept;
-    if (!v->def || in_values(v, (const Value *const *)group->in.at, group->in.n)) return true;
+    if (!v->def || values_hold(&group->in, v)) return true;
     const OpClass class = op_info(v->def->kind)->class;
     const bool keeps = class == REDUCE || (kept && (class == ELEMENTWISE || v->def->kind == OP_reshape));
     for (int i = 0; i < v->def->n_in; i++)
@@ -394,23 +395,17 @@ bool kernels_at_own_place(const Group *group, const Value *out, const Value *in)
     return keeps_place(group, out, in, true);
 }
 
-static const Value *lies_in(const Value *v)
-{
-    while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
-    return v;
-}
-
 static bool product_reads(const Op *dot, const Value *v)
 {
     for (int i = 0; i < dot->n_in; i++)
-        if (lies_in(dot->in[i]) == lies_in(v)) return true;
+        if (value_root(dot->in[i]) == value_root(v)) return true;
     return false;
 }
 
 /* v is a sum, or made of one. */
 static bool follows_sum(const Group *group, const Value *v)
 {
-    if (!v->def || in_values(v, (const Value *const *)group->in.at, group->in.n)) return false;
+    if (!v->def || values_hold(&group->in, v)) return false;
     bool follows = op_info(v->def->kind)->class == REDUCE;
     for (int i = 0; i < v->def->n_in && !follows; i++) follows = follows_sum(group, v->def->in[i]);
     return follows;
@@ -420,8 +415,8 @@ bool kernels_in_place(const Group *group, const Value *in, const Value *out)
 {
     if (group->epilogue) /* while it runs for some rows, the product of others is still to come */
         return out != group->epilogue->place && !product_reads(group->ops.at[0], in) && kernels_in_place(group->epilogue, in, out);
-    const bool reads = in_values(in, (const Value *const *)group->in.at, group->in.n);
-    if (!reads || !in_values(out, (const Value *const *)group->out.at, group->out.n)) return false;
+    const bool reads = values_hold(&group->in, in);
+    if (!reads || !values_hold(&group->out, out)) return false;
     if (group->kind == GROUP_SCATTER) return main_op(group)->in[0] == in;
     if (group->kind == GROUP_DOT)
         return main_op(group)->kind == OP_dot_add && main_op(group)->in[2] == in && main_op(group)->in[0] != in &&

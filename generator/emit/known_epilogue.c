@@ -48,17 +48,10 @@ static bool evaluate_op(Point *p, const Op *op, double *y)
     return true;
 }
 
-static bool is_operand(const Group *group, const Value *v)
-{
-    for (int i = 0; i < group->in.n; i++)
-        if (group->in.at[i] == v) return true;
-    return false;
-}
-
 static bool evaluate(Point *p, const Value *v, double *y)
 {
     if (value_is_scalar_constant(v, y)) return true;
-    if (is_operand(p->group, v)) {
+    if (values_hold(&p->group->in, v)) {
         *y = v == p->group->product ? p->c : v == p->bias ? p->b : p->u;
         return v == p->group->product || v == p->bias || v == p->x;
     }
@@ -151,13 +144,6 @@ static bool bias_is_of_columns(const Point *p)
     return true;
 }
 
-static bool is_result(const Group *group, const Value *v)
-{
-    for (int i = 0; i < group->out.n; i++)
-        if (group->out.at[i] == v) return true;
-    return false;
-}
-
 bool known_epilogue(Arena *arena, Symbols *s, const Group *group, KnownEpilogue *known)
 {
     if (group->kind != GROUP_LOOP || group->out.n > 2 || !dtype_is_float(group->product->dtype)) return false;
@@ -175,7 +161,7 @@ bool known_epilogue(Arena *arena, Symbols *s, const Group *group, KnownEpilogue 
         if (form->gradient ? !p.x || p.bias || sum : p.x != NULL || (sum && f != 2) || (f == 0 && !p.bias)) continue;
         if (!agrees(&p, y, form)) continue;
         Value *x = form->gradient ? (Value *)p.x : sum;
-        if (!is_result(group, group->place)) { /* the product itself is wanted too */
+        if (!values_hold(&group->out, group->place)) { /* the product itself is wanted too */
             if (f != 2 || p.bias || sum) return false;
             x = group->place;
         }

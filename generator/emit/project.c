@@ -11,6 +11,7 @@
 #include "passes/rematerialize.h"
 #include "support/diag.h"
 #include "support/json.h"
+#include "support/path.h"
 #include <string.h>
 
 enum { PROGRAMS_MAX = 4 };
@@ -72,12 +73,6 @@ static void write_weights(Folder *folder, const Layout *l)
 }
 
 /* ---- files ---- */
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static void write_runtime(Folder *folder)
 {
     for (const EmbeddedFile *f = embedded_files; f->path; f++)

@@ -4,14 +4,9 @@
  * computed in place where nobody needs the old one any more, else copied at the end of an iteration.  Slices are pointers that move
  * with the loop; a stacked result is written at its place. */
 #include "emit/program_private.h"
+#include "ir/view.h"
 #include "support/diag.h"
 #include <string.h>
-
-static const Value *view_root(const Value *v)
-{
-    while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
-    return v;
-}
 
 /* The index of the group of a body that makes v; -1: a parameter. */
 static int maker_of(const Groups *body, const Value *v)
@@ -28,7 +23,7 @@ static int maker_of(const Groups *body, const Value *v)
 static bool is_output(const Groups *body, const Value *v, int first, int last)
 {
     for (int i = first; i < last; i++)
-        if (view_root(body->graph->outputs.at[i]) == v) return true;
+        if (value_root(body->graph->outputs.at[i]) == v) return true;
     return false;
 }
 
@@ -42,7 +37,7 @@ static bool may_overwrite(const Groups *body, const Value *old, const Value *mad
         const Group *group = body->list.at[i];
         if (group->kind == GROUP_VIEW) continue;
         for (int k = 0; k < group->in.n; k++) {
-            if (view_root(group->in.at[k]) != old) continue;
+            if (value_root(group->in.at[k]) != old) continue;
             if (i > maker) return false;
             if (i == maker && !(group->in.at[k] == old && kernels_in_place(group, old, made))) return false;
         }
@@ -63,7 +58,7 @@ static bool placed(const Maker *m, const Value *v)
 /* Results of an arm or stacked ones may be written where they are wanted by the group that makes them. */
 static bool place_at_maker(Maker *m, const Groups *body, const Value *out, const char *pointer, int buffer)
 {
-    const Value *root = view_root(out);
+    const Value *root = value_root(out);
     int maker = maker_of(body, root);
     if (maker < 0 || body->list.at[maker]->kind == GROUP_REGION || placed(m, root)) return false;
     place_new(m, root, pointer, buffer);
@@ -122,7 +117,7 @@ static void begin_carry(Maker *m, Items *items, Carry *c, Value *operand, const 
  * start. */
 static void plan_carry(Maker *m, const Groups *body, Carry *c, int n_carried)
 {
-    const Value *root = view_root(c->made);
+    const Value *root = value_root(c->made);
     c->in_place = c->made == c->old;
     if (c->in_place || placed(m, root) || !may_overwrite(body, c->old, root, n_carried)) return;
     place_like(m, root, program_place(m->p, c->old));
@@ -134,7 +129,7 @@ static void advance_carries(Maker *m, Items *items, Carry *carries, int n, const
 {
     for (int i = 0; i < n; i++) {
         bool moves = false;
-        for (int j = 0; j < n; j++) moves |= j != i && !carries[j].in_place && view_root(carries[i].made) == carries[j].old;
+        for (int j = 0; j < n; j++) moves |= j != i && !carries[j].in_place && value_root(carries[i].made) == carries[j].old;
         if (carries[i].in_place || !moves) continue;
         Value *aside = NEW(m->l->arena, Value);
         *aside = *carries[i].made;
@@ -185,8 +180,8 @@ static void add_scan(Maker *m, Items *items, const Group *group)
     Expr *times = m->times;
     m->times = expr_mul(m->l->symbols, times, loop->length);
     for (int i = 0; i < stacked; i++)
-        if (late_copy[i] && !view_root(g->outputs.at[n_carries + i])->def) {
-            add_copy(m, &loop->body[0], late_copy[i], (Value *)view_root(g->outputs.at[n_carries + i]), op);
+        if (late_copy[i] && !value_root(g->outputs.at[n_carries + i])->def) {
+            add_copy(m, &loop->body[0], late_copy[i], value_root(g->outputs.at[n_carries + i]), op);
             late_copy[i] = NULL;
         }
     add_groups(m, &loop->body[0], body);
@@ -317,7 +312,7 @@ static void add_while(Maker *m, Items *items, const Group *group)
     if (iteration->users.n || is_output(body, iteration, 0, g->outputs.n)) loop->iteration = own_buffer(m, iteration);
     /* The condition is read before the carries move on, but one that is itself written over a carry would be the new one. */
     for (int i = 0; i < n; i++)
-        if (view_root(g->outputs.at[0]) != view_root(carries[i].made)) plan_carry(m, body, &carries[i], g->outputs.n);
+        if (value_root(g->outputs.at[0]) != value_root(carries[i].made)) plan_carry(m, body, &carries[i], g->outputs.n);
     add_groups(m, &loop->body[0], body);
     loop->again = program_place(m->p, g->outputs.at[0]);
     advance_carries(m, &loop->after, carries, n, op);

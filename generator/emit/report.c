@@ -6,6 +6,7 @@
 #include "emit/template.h"
 #include "support/diag.h"
 #include "support/json.h"
+#include "support/path.h"
 #include <string.h>
 
 /* ---- texts and sizes, each once ---- */
@@ -157,12 +158,6 @@ static void put_guards(Report *r, Program *const *programs, int n)
         buf_put(&r->out, "],\n");
     }
     buf_put(&r->out, "],\n");
-}
-
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 static void put_model(Report *r)

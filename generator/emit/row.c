@@ -125,8 +125,8 @@ static RowPlan *plan_rows(Arena *arena, const Group *group)
             if (from && from->loop > c->loop) c->loop = from->loop;
         }
         c->loop += c->reduced;
-        c->output = in_values(op->out[0], (const Value *const *)group->out.at, group->out.n);
-        c->whole = in_values(op->out[0], (const Value *const *)group->whole.at, group->whole.n);
+        c->output = values_hold(&group->out, op->out[0]);
+        c->whole = values_hold(&group->whole, op->out[0]);
         if (c->loop > p->loops) p->loops = c->loop;
         p->n++;
     }
@@ -145,7 +145,7 @@ static RowPlan *plan_rows(Arena *arena, const Group *group)
 
 bool row_in_place(const Group *group, const Value *in, const Value *out)
 {
-    if (!in_values(out, (const Value *const *)group->whole.at, group->whole.n)) return false;
+    if (!values_hold(&group->whole, out)) return false;
     Arena *arena = arena_new();
     RowPlan *p = plan_rows(arena, group);
     int first_write = p->loops;
@@ -376,7 +376,7 @@ static const char *row_name(Kernels *all, const Group *group, Expr *rows)
     if (sums && has(group, OP_sqrt)) return "norm";
     const Value *y = main_op(group)->out[0];
     const char *word = made_word(y);
-    const bool per_row = !in_values(y, (const Value *const *)group->whole.at, group->whole.n);
+    const bool per_row = !values_hold(&group->whole, y);
     if (per_row && word_tells(word)) return arena_text(all->arena, "%s_of_%s", word, expr_is(rows, 1) ? "all" : "rows");
     return arena_text(all->arena, "row_%s", group_name(all, group));
 }

@@ -55,13 +55,6 @@ Expr *bytes_alone(Arena *arena, Symbols *s, const Op *op)
     return sum;
 }
 
-static bool in_list(const Values *values, const Value *v)
-{
-    for (int i = 0; i < values->n; i++)
-        if (values->at[i] == v) return true;
-    return false;
-}
-
 Expr *bytes_saved(Arena *arena, Symbols *s, const Group *group, uint8_t *counted, int *kernels)
 {
     Expr *sum = expr_int(s, 0);
@@ -78,7 +71,7 @@ Expr *bytes_saved(Arena *arena, Symbols *s, const Group *group, uint8_t *counted
         if (group->in.at[i]->origin != FROM_HYPER) sum = expr_sub(s, sum, bytes(s, group->in.at[i]));
     for (int i = 0; i < group->out.n; i++) sum = expr_sub(s, sum, bytes(s, group->out.at[i]));
     if (group->product) sum = expr_add(s, sum, bytes(s, group->product)); /* an epilogue finds it near the processor, */
-    if (group->product && in_list(&group->out, group->place)) sum = expr_add(s, sum, bytes(s, group->product)); /* and it never leaves */
+    if (group->product && values_hold(&group->out, group->place)) sum = expr_add(s, sum, bytes(s, group->product)); /* and it never leaves */
     return expr_canonical(s, sum);
 }
 

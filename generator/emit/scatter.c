@@ -63,7 +63,7 @@ static void scatter_body(Kernel *k, void *context)
     const bool one = expr_is(s->before, 1);
     line(k, "const int64_t first = %s_first(%s), last = %s_last(%s); /* the rows of this %s */", share, size_bare(k, rows), share,
          size_bare(k, rows), share);
-    const bool loaded = in_values(s->base, (const Value *const *)k->group->in.at, k->group->in.n);
+    const bool loaded = values_hold(&k->group->in, s->base);
     const char *copies = loaded ? text_of(k, "if (%s != %s) ", y, param_value(k, s->base, false)) : "";
     block_open(k, "%sfor (int64_t row = first; row < last; row++)", copies);
     Var *row = loop_var(k, "row", rows), *j = open_behind(k, s);

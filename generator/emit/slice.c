@@ -55,13 +55,6 @@ static bool same_shapes(const Values *values)
     return true;
 }
 
-static void read_once(Arena *arena, Values *in, Value *v)
-{
-    for (int i = 0; i < in->n; i++)
-        if (in->at[i] == v) return;
-    vec_push(arena, in, v);
-}
-
 static Group *build(Arena *arena, const Slice *s)
 {
     const Group *group = s->group;
@@ -74,7 +67,7 @@ static Group *build(Arena *arena, const Slice *s)
         if (op_info(op->kind)->class == REDUCE) out->kind = group->kind;
         for (int k = 0; k < op->n_in; k++) {
             int at = op->in[k]->def ? place_of(group, op->in[k]->def) : -1;
-            if (at < 0 || !s->needed[at]) read_once(arena, &out->in, op->in[k]);
+            if (at < 0 || !s->needed[at]) values_add_once(arena, &out->in, op->in[k]);
         }
     }
     for (int o = 0; o < group->out.n; o++)
@@ -88,18 +81,11 @@ static Group *build(Arena *arena, const Slice *s)
     return out->kind == GROUP_LOOP && !same_shapes(&out->out) ? NULL : out;
 }
 
-static bool reads(const Group *group, const Value *v)
-{
-    for (int i = 0; i < group->in.n; i++)
-        if (group->in.at[i] == v) return true;
-    return false;
-}
-
 /* An epilogue's results may be made again from its first one where that needs no product. */
 static Group *slice_epilogue(Arena *arena, const Group *group)
 {
     Group *slice = slice_group(arena, group->epilogue);
-    return slice && !reads(slice, group->epilogue->product) ? slice : NULL;
+    return slice && !values_hold(&slice->in, group->epilogue->product) ? slice : NULL;
 }
 
 Group *slice_group(Arena *arena, const Group *group)

@@ -1,6 +1,7 @@
 /* The files model.cu and unfused.cu: a head that says what the program is, what they include, kernels, then the steps. */
 #include "emit/kernel_text.h"
 #include "emit/step_private.h"
+#include "support/path.h"
 #include <string.h>
 
 void comment_put(Buf *out, const char *text)
@@ -21,12 +22,6 @@ const char *commented(const Layout *l, const char *text)
     Buf out = {.arena = l->arena};
     comment_put(&out, text);
     return buf_text(&out);
-}
-
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 /* A line of the head: what it is about, then the text. */

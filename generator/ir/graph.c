@@ -20,11 +20,21 @@ Value *graph_find_input(const Graph *g, const char *name)
     return NULL;
 }
 
+bool values_hold(const Values *values, const Value *v)
+{
+    for (int i = 0; i < values->n; i++)
+        if (values->at[i] == v) return true;
+    return false;
+}
+
+void values_add_once(Arena *arena, Values *values, Value *v)
+{
+    if (!values_hold(values, v)) vec_push(arena, values, v);
+}
+
 bool graph_is_output(const Graph *g, const Value *v)
 {
-    for (int i = 0; i < g->outputs.n; i++)
-        if (g->outputs.at[i] == v) return true;
-    return false;
+    return values_hold(&g->outputs, v);
 }
 
 /* ---- users ---- */

@@ -77,6 +77,8 @@ typedef struct Op Op;
 typedef struct Value Value;
 typedef VEC(Op *) Ops;
 typedef VEC(Value *) Values;
+bool values_hold(const Values *values, const Value *v);
+void values_add_once(Arena *arena, Values *values, Value *v);
 
 struct Op {
     OpKind kind;

@@ -2,6 +2,12 @@
 #include "ir/view.h"
 #include "support/diag.h"
 
+Value *value_root(const Value *v)
+{
+    while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
+    return (Value *)v;
+}
+
 View value_row_memory(Graph *g, Value *v)
 {
     View w = {v, expr_int(g->symbols, 0), {0}};

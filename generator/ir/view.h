@@ -10,6 +10,7 @@ typedef struct {
     Expr *stride[VIEW_AXES]; /* elements, one an axis of the value */
 } View;
 
+Value *value_root(const Value *v); /* what v is reshapes of, if any: v itself else */
 /* Through as many index operations as strides can tell; the root may be v itself. */
 View value_view(Graph *g, Value *v);
 /* Whether v is a slice that lies in one piece in its operand, so many elements after the beginning, a number known when generating. */

@@ -326,13 +326,6 @@ static void sort_ops(const Fuse *f, Ops *ops)
     }
 }
 
-static void add_once(Arena *arena, Values *values, Value *v)
-{
-    for (int i = 0; i < values->n; i++)
-        if (values->at[i] == v) return;
-    vec_push(arena, values, v);
-}
-
 static void collect(Fuse *f, Group *group, Op *op)
 {
     if (f->seen[op->id]) return;
@@ -369,7 +362,7 @@ static Group *group_of(Fuse *f, const Draft *d)
     for (int o = 0; o < group->ops.n; o++) {
         const Op *op = group->ops.at[o];
         for (int i = 0; i < op->n_in; i++)
-            if (!op->in[i]->def || !f->seen[op->in[i]->def->id]) add_once(g->arena, &group->in, op->in[i]);
+            if (!op->in[i]->def || !f->seen[op->in[i]->def->id]) values_add_once(g->arena, &group->in, op->in[i]);
         bool own = f->draft[op->id] == d;
         if (own && d->kind == GROUP_ROW && op_info(op->kind)->class != REDUCE && f->index_class[op->id] == d->whole)
             vec_push(g->arena, &group->whole, op->out[0]);

@@ -8,6 +8,7 @@
  * by itself only where somebody else reads it too.
  *
  * Groups are merged once all are known: neither of the two is another kernel than it would be alone. */
+#include "ir/view.h"
 #include "passes/fuse.h"
 #include <string.h>
 
@@ -49,19 +50,13 @@ static void find_readers(const Merge *m, const Value *v, Readers *r)
     }
 }
 
-static const Value *lies_in(const Value *v)
-{
-    while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
-    return v;
-}
-
 /* The one operand of the group that is the product or a view of it; NULL where it reads it in two ways. */
 static Value *operand_of(const Group *group, const Value *product)
 {
     Value *found = NULL;
     for (int i = 0; i < group->in.n; i++) {
         Value *v = group->in.at[i];
-        if (lies_in(v) != product) continue;
+        if (value_root(v) != product) continue;
         if (found) return NULL;
         found = v;
     }
@@ -141,13 +136,6 @@ static bool fits(const Merge *m, const Group *dot, Group *group, bool stored)
     return group->place != NULL;
 }
 
-static void add_once(Arena *arena, Values *values, Value *v)
-{
-    for (int i = 0; i < values->n; i++)
-        if (values->at[i] == v) return;
-    vec_push(arena, values, v);
-}
-
 /* The reshapes that lead from the product to the epilogue's operand. */
 static void add_views(Arena *arena, Ops *ops, const Value *operand, const Op *dot)
 {
@@ -166,9 +154,9 @@ static void merge(Merge *m, int at, int into)
     vec_push(arena, &both->ops, op);
     add_views(arena, &both->ops, epilogue->product, op);
     for (int i = 0; i < epilogue->ops.n; i++) vec_push(arena, &both->ops, epilogue->ops.at[i]);
-    for (int i = 0; i < dot->in.n; i++) add_once(arena, &both->in, dot->in.at[i]);
+    for (int i = 0; i < dot->in.n; i++) values_add_once(arena, &both->in, dot->in.at[i]);
     for (int i = 0; i < epilogue->in.n; i++)
-        if (epilogue->in.at[i] != epilogue->product) add_once(arena, &both->in, epilogue->in.at[i]);
+        if (epilogue->in.at[i] != epilogue->product) values_add_once(arena, &both->in, epilogue->in.at[i]);
     if (epilogue->place == op->out[0]) vec_push(arena, &both->out, op->out[0]);
     for (int i = 0; i < epilogue->out.n; i++) vec_push(arena, &both->out, epilogue->out.at[i]);
     m->groups->list.at[into] = both;
@@ -190,7 +178,7 @@ static void settle_views(Merge *m)
     } *behind = (void *)NEW_ARRAY(arena, VEC(Group *), groups->list.n + 1);
     for (int i = 0; i < groups->list.n; i++) {
         Group *group = group_at(m, i);
-        const Value *root = group->kind == GROUP_VIEW ? lies_in(group->in.at[0]) : NULL;
+        const Value *root = group->kind == GROUP_VIEW ? value_root(group->in.at[0]) : NULL;
         const int maker = root && root->def ? m->at[root->def->id] : -1;
         if (m->gone[i]) continue;
         if (maker > i) {

@@ -15,13 +15,6 @@ static bool folds(const Group *group)
     return group->kind == GROUP_LOOP || group->kind == GROUP_REDUCE || group->kind == GROUP_ROW || group->epilogue;
 }
 
-static bool holds(const Values *values, const Value *v)
-{
-    for (int i = 0; i < values->n; i++)
-        if (values->at[i] == v) return true;
-    return false;
-}
-
 const char *group_kind_name(GroupKind kind)
 {
     return kind_names[kind];
@@ -68,7 +61,7 @@ static const char *article(const Group *group)
 const char *fuse_reason(const Groups *groups, const Group *maker, const Value *v, Arena *arena)
 {
     Readers readers = {.n = 0};
-    if (holds((const Values *)&groups->graph->outputs, v)) return "the program gives it out";
+    if (graph_is_output(groups->graph, v)) return "the program gives it out";
     find_readers(groups, maker, v, &readers);
     const Group *reader = readers.n ? readers.at[0] : NULL;
     for (int i = 1; i < readers.n; i++)

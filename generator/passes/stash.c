@@ -19,6 +19,7 @@
  * Two rules see to that, and neither covers the other: a value that comes of more than a few others (find_wide) is not remade at
  * all; and among cuts of equal bytes one through a running sum is preferred to one through what was added to it (is_running_sum),
  * also where few values have been added yet.  After Chen et al. (arXiv 1604.06174) and the partitioners of functorch. */
+#include "ir/view.h"
 #include "passes/passes.h"
 #include "passes/flow.h"
 #include "support/diag.h"
@@ -133,13 +134,6 @@ static bool can_remake(const Stash *s, const Value *v)
     return made_forward(s, v) && is_cheap(v->def) && !is_cast_weight(v) && !s->wide[v->id];
 }
 
-/* What a reshape is a view of. */
-static const Value *lies_in(const Value *v)
-{
-    while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
-    return v;
-}
-
 /* A sum that runs through a network, each block adding to it: x + dot, with readers besides the next sum.  Kept, it stands for all
  * that was added so far. */
 static bool is_running_sum(const Stash *s, const Value *v)
@@ -147,7 +141,7 @@ static bool is_running_sum(const Stash *s, const Value *v)
     int readers = 0, sums = 0;
     if (!v->def || v->def->kind != OP_add || v->rank == 0) return false;
     for (int i = 0; i < 2; i++) {
-        const Value *a = lies_in(v->def->in[i]);
+        const Value *a = value_root(v->def->in[i]);
         if (!a->def || (is_cheap(a->def) && !s->running[a->id])) continue;
         sums++;
     }
@@ -185,7 +179,7 @@ static void find_needed(Stash *s)
             if (!s->forward[op->id] && op->kind != OP_commit && (made_forward(s, v) || v->origin == FROM_BATCH))
                 s->needed[v->id] = 1;
             else if (s->forward[op->id] && !joins(op))
-                s->stored[lies_in(v)->id] = 1;
+                s->stored[value_root(v)->id] = 1;
         }
         for (int i = 0; i < op->n_out && !is_cheap(op) && !has_epilogue(s, op->out[i]); i++) s->stored[op->out[i]->id] = 1;
         if (s->forward[op->id] && op->n_out == 1 && is_running_sum(s, op->out[0]))
@@ -244,7 +238,7 @@ static Flow price(const Stash *s, const Value *v)
     int64_t likely = expr_likely(s->symbols, bytes), tie = expr_likely(s->symbols, doubled);
     if (likely < 0) likely = 0;
     if (tie < 0 || tie >> (PLACES - 2)) tie = (int64_t)1 << (PLACES - 2);
-    return ((Flow)likely << PLACES) + 2 * tie + !s->stored[lies_in(v)->id] + 1;
+    return ((Flow)likely << PLACES) + 2 * tie + !s->stored[value_root(v)->id] + 1;
 }
 
 static void cut(Stash *s)
