@@ -47,12 +47,12 @@ Tensor touched_tensor(const Touched *touched, const Step *step, int touch)
     const Model *m = touched->model;
     if (touch >= 0) {
         const Life *life = &touched->program->lives[touch];
-        return (Tensor){step->arena + step->at[touch], touched->bytes[touch], life->dtype, life->last, true, life->name};
+        return (Tensor){step->arena + step->at[touch], touched->bytes[touch], life->dtype, life->last, life->name};
     }
     const int index = ~touch;
     const bool is_state = index >= m->n_weights;
     const WeightInfo *info = &m->weights[is_state ? m->states[index - m->n_weights].weight : index];
     void *at = is_state ? step->states[index - m->n_weights] : step->weights[index];
-    return (Tensor){at, count_of(info->rank, info->dims) * (int64_t)dtype_bytes((int)info->dtype), (int)info->dtype, INT32_MAX, false,
+    return (Tensor){at, count_of(info->rank, info->dims) * (int64_t)dtype_bytes((int)info->dtype), (int)info->dtype, INT32_MAX,
                     is_state ? m->states[index - m->n_weights].name : info->name};
 }

@@ -15,7 +15,6 @@ typedef struct {
     int64_t bytes;
     int dtype; /* or RAW */
     int last;  /* launch after which others may lie there; of weights and states INT32_MAX */
-    bool in_arena;
     const char *name;
 } Tensor;
 
