@@ -3,8 +3,8 @@
 #   make            bin/disc-gen
 #   make demo       installs what is missing, builds, generates, trains a small GPT on this project's own source
 #   make test       builds and runs the tests through CTest (all but the labels gpu and long); DEVICE=cuda: the GPU's alone
-#   make bench      times the models of ../shared/bench against PyTorch, where both are: PYTHON=/its/python; and, PARTS="lengths memory" alone,
-#                   batches as long as they are against padded ones, memory against time
+#   make bench      times the models of ../shared/bench against PyTorch, where both are: PYTHON=/its/python; and, PARTS="lengths memory canaries"
+#                   alone, batches as long as they are against padded ones, memory against time, what guards cost beside a step
 #   make install    PREFIX=/usr/local
 #
 # Everything that is built goes to bin/ and out/.

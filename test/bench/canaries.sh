@@ -27,7 +27,7 @@ END
                 -lpthread -ldl -lm $([ "$(uname -m)" != x86_64 ] || echo -lmvec) || { echo "FAILED: $name: is not built"; failures=1; continue; }
         said=$("$work/canaries" "$folder/batches.safetensors" "$out/weights.safetensors" 16) || failures=1
         echo "$name: $said"
-        awk -v share="$(echo "$said" | sed 's/.*: \([0-9.]*\) %/\1/')" 'BEGIN { exit !(share + 0 <= 1) }' || { echo "FAILED: $name: more than 1 %"; failures=1; }
+        awk -v share="$(echo "$said" | sed 's/.*: \([0-9.]*\) %/\1/')" 'BEGIN { exit !(share ~ /^[0-9.]+$/ && share + 0 <= 1) }' || { echo "FAILED: $name: more than 1 %, or no figure"; failures=1; }
         rm -rf "$out"
     done
 done
