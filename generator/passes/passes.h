@@ -81,7 +81,7 @@ void pass_optimizer(Graph *g, Value *const *gradients, const Options *options);
 
 /* decompose Composites into primitives, but for attention, which has kernels of its own.  Needs: gradient. */
 void pass_decompose(Graph *g);
-/* Attention into primitives too: for an unfused program. */
+/* Attention into primitives too: for an unfused program, and for units taken apart.  Needs: gradient. */
 void pass_decompose_attention(Graph *g);
 
 /* algebra   What the rules of gradients leave is written as a person would: a sum of complementary choices is one choice, a sum of what zeros surround a

@@ -4,8 +4,9 @@
  *     share_runs(tasks, worth, [=](int64_t first, int64_t last) { ... });     some neighbouring tasks, for which something is made ready once
  *
  * Tasks do not depend on each other; both come back when all are done.  Each thread has a run of tasks of its own, the same at every
- * call with as many, so that what it wrote last lies near; one that is through takes what others have not begun.  So nobody waits
- * for a thread that another program keeps from running.  Between two calls threads wait awake for a moment, then asleep.
+ * call with as many, so that what it wrote last lies near; one that is through takes what others have not begun.  So of a
+ * thread that another program keeps from running nothing is waited for but what it has begun.  Between two calls threads wait awake
+ * for a moment, then asleep.
  * How many there are is OpenMP's to say (OMP_NUM_THREADS; else the cores).  A call from within a task, or while another thread of
  * the program shares out work, is done by the caller alone. */
 #ifndef DEVICE_THREADS_H

@@ -1,6 +1,7 @@
 /* Opens a model on the device and runs its programs.  Needs: the device, the planner, guards.  Breaks: nothing.
  *
- * A step: arrival, dims, guards, plan, (a larger arena), upload, run.  Nothing is allocated between upload and the end of run. */
+ * A step: arrival, dims, guards, plan, (a larger arena), upload, run.  Nothing is allocated between upload and the end of run,
+ * except where a unit is mended or a late dim planned. */
 #define _POSIX_C_SOURCE 200809L
 #include "../device/copies.h"
 #include "session.h"

@@ -128,7 +128,7 @@ int session_peak(Session *session, const Program *program, const int64_t *dims, 
 int session_no_room(const Session *session, int64_t least, const char *what, Fault *fault);
 bool session_fits(const Session *session, int64_t peak);
 
-/* Checks the batch, plans, uploads, runs.  number: of the batch in the stream, for random numbers. */
+/* Checks the batch, plans, uploads, runs.  Random numbers are by batch->number, its place in the stream. */
 int session_run(Session *session, const Program *program, const Batch *batch, StepResult *result, Fault *fault);
 /* After a run that did not break: output i's shape (late dims as the step found them) and its elements into host memory of `size`
  * bytes. */
