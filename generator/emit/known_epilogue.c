@@ -113,6 +113,14 @@ static bool agrees(Point *p, const Value *v, const Form *form)
     return true;
 }
 
+/* Columns of the product itself: the group may read a view of it, whose last axis is another. */
+static Expr *columns(const Group *group)
+{
+    const Value *v = group->product;
+    while (v->def && v->def->kind == OP_reshape) v = v->def->in[0];
+    return v->shape[v->rank - 1];
+}
+
 /* Sorts the operands out; false where there are others than a library reads. */
 static bool find_operands(Point *p, Symbols *s)
 {
@@ -121,7 +129,7 @@ static bool find_operands(Point *p, Symbols *s)
         const Value *v = p->group->in.at[i];
         if (v == c) continue;
         if (v->dtype != c->dtype) return false;
-        const bool column = v->rank == 1 && expr_always_equal(s, v->shape[0], c->shape[c->rank - 1]);
+        const bool column = v->rank == 1 && expr_always_equal(s, v->shape[0], columns(p->group));
         const bool same = expr_always_equal(s, expr_product(s, v->shape, v->rank), expr_product(s, c->shape, c->rank));
         if (column && !p->bias)
             p->bias = v;

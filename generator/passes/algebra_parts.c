@@ -114,7 +114,7 @@ Value *algebra_parts(Graph *g, const Op *add)
 {
     Symbols *s = g->symbols;
     Parts p = {.g = g, .whole = add->out[0], .axis = -1};
-    if (p.whole->rank > MOST_AXES || !find_parts(&p, p.whole)) return NULL;
+    if (p.whole->rank > MOST_AXES || !find_parts(&p, p.whole) || p.n == 0) return NULL; /* no parts: concats of zeros alone */
     Expr *bound[2 * MOST_PARTS + 2], *end = p.whole->shape[p.axis];
     Value *piece[2 * MOST_PARTS + 2];
     int n = 0;

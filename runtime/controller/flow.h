@@ -5,6 +5,7 @@
  * the same memory.  Version v has gaps gap_at[v]..gap_at[v + 1] - 1: before its first use, between uses, and after its last. */
 #ifndef FLOW_H
 #define FLOW_H
+#include <stddef.h>
 #include "controller.h"
 #ifdef __cplusplus
 extern "C" {
@@ -92,6 +93,7 @@ struct Simulation {
     int64_t *alive;
 };
 Simulation *simulation_create(const Flow *flow, const Sizes *sizes);
+size_t simulation_room(const Flow *flow); /* executions at most */
 void simulation_destroy(Simulation *s);
 /* Runs the step under a plan, one mode a gap.  False where it cannot be done: something would have to be made from what is gone for
  * good, or costs more than most_seconds. */

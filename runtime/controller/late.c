@@ -137,7 +137,7 @@ static bool open(LatePlans *l, const Flow *flow, const int64_t *dims, int n_dims
     l->n_dims = n_dims;
     l->bounds = calloc(3 * n + 2 * buffers, sizeof *l->bounds);
     l->modes = calloc(3 * gaps + buffers, 1);
-    l->past = malloc((flow ? 13 * ((size_t)flow->n_all + 1) + 64 : 1) * sizeof *l->past);
+    l->past = malloc((flow ? simulation_room(flow) : 1) * sizeof *l->past);
     if (!l->bounds || !l->modes || !l->past) return false;
     l->dims = l->bounds + n;
     l->hopeful = l->dims + n;

@@ -7,10 +7,15 @@
 enum { ON_HOST = 1, ARRIVING = 2 }; /* Simulation.away */
 enum { ROOM = 12 }; /* executions a unit, on average, before a plan counts as one that cannot be done */
 
+size_t simulation_room(const Flow *flow)
+{
+    return ROOM * ((size_t)flow->n_all + 1) + 64;
+}
+
 Simulation *simulation_create(const Flow *f, const Sizes *sizes)
 {
     size_t units = (size_t)f->n_all + 1, versions = (size_t)f->n_versions + 1, gaps = (size_t)f->n_gaps + 1;
-    size_t buffers = (size_t)f->program->n_buffers + 1, executions = ROOM * units + 64;
+    size_t buffers = (size_t)f->program->n_buffers + 1, executions = simulation_room(f);
     size_t segments = executions + versions + (size_t)ROOM * (size_t)f->out_at[f->n_all];
     size_t ints = 2 * executions + segments + 2 * versions + buffers + 2 * units + (size_t)ROOM * (size_t)(f->in_at[f->n_all] + 1) +
                   (size_t)ROOM * (size_t)(f->out_at[f->n_all] + 1) + 64;

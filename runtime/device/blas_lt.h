@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include "blas.h"
 
+static const uint32_t LT_ALIGNMENT = 16; /* bytes; the longest loads of a GPU ask for no more */
 struct LtShape {
     int64_t m, n, k, types; /* types: of the operands and the result, transposes, tf32 */
     int known, operands;    /* the epilogue; whether bias and x are there, and how they are aligned */
@@ -95,11 +96,12 @@ struct LtProduct {
     }
 };
 
-/* How many bytes a pointer is certainly a multiple of. */
+/* How many bytes a pointer is certainly a multiple of, as far as an algorithm asks: an answer that is kept serves all pointers
+ * that are aligned alike. */
 static uint32_t lt_alignment(const void *at)
 {
     const uintptr_t bits = (uintptr_t)at, lowest = bits & (~bits + 1);
-    return bits == 0 || lowest > 256 ? 256 : (uint32_t)lowest;
+    return bits == 0 || lowest > LT_ALIGNMENT ? LT_ALIGNMENT : (uint32_t)lowest;
 }
 
 static void lt_ask(LtChoice *choice, cublasLtHandle_t library, const LtProduct &p, int64_t workspace, const void *b, const void *a, const void *y)
@@ -137,7 +139,7 @@ static bool lt_dot(Step *s, cudaDataType_t result, cudaDataType_t type, const vo
     const bool tf32 = s->tf32 && type == CUDA_R_32F;
     const uint32_t align[] = {lt_alignment(a), lt_alignment(b), lt_alignment(e.y), lt_alignment(e.bias), lt_alignment(e.x)};
     int operands = (e.bias != NULL) | (e.x != NULL) << 1;
-    for (int i = 0; i < 5; i++) operands |= (align[i] >= 16) << (2 + i);
+    for (int i = 0; i < 5; i++) operands |= (int)align[i] << (2 + 5 * i);
     const LtShape shape = {m, n, k, (int64_t)type | (int64_t)ta << 32 | (int64_t)tb << 33 | (int64_t)tf32 << 34, (int)e.known, operands};
     LtProduct p;
     p.describe(tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, type, result, m, n, k, ta, tb, e);

@@ -77,7 +77,8 @@ struct Threads {
     }
     void wait(uint32_t seen)
     {
-        const auto begun = [=] { return round.load(std::memory_order_acquire) != seen; };
+        /* in one order with share's: who does not see the new round is seen asleep */
+        const auto begun = [=] { return round.load(std::memory_order_seq_cst) != seen; };
         if (awake_until(begun)) return;
         std::unique_lock<std::mutex> lock(mutex);
         asleep++;
@@ -131,7 +132,7 @@ static Threads *threads_new(void)
 {
     Threads *const all = new Threads;
     const int wanted = omp_get_max_threads();
-    all->n = wanted < MOST_THREADS ? wanted : MOST_THREADS;
+    const int most = wanted < MOST_THREADS ? wanted : MOST_THREADS;
     sigset_t every, before; /* signals are for the program's own threads */
     sigfillset(&every);
     pthread_sigmask(SIG_SETMASK, &every, &before);
@@ -139,10 +140,12 @@ static Threads *threads_new(void)
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    for (int i = 1; i < all->n; i++) {
+    for (all->n = 1; all->n < most; all->n++) { /* nobody reads it before the first round */
         pthread_t thread;
-        Member *const member = new Member{all, i};
-        if (pthread_create(&thread, &attributes, serve, member)) delete member;
+        Member *const member = new Member{all, all->n};
+        if (!pthread_create(&thread, &attributes, serve, member)) continue;
+        delete member;
+        break;
     }
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -199,6 +199,13 @@ static void what_only_looks_alike_is_not_known(void **state)
     assert_string_equal(known_name("  %6: f32[n, 64] = tanh %4\n  return %6 \"y\"\n", &known), "none");
     assert_string_equal(known_name("  %6: f32[n, 64] = add %4, %3\n  return %6 \"y\"\n", &known), "none"); /* a residual is no bias */
     assert_string_equal(known_name("  %6: f32[n, 64] = add %4, %5\n  return %6 \"y\", %4 \"c\"\n", &known), "none"); /* c is wanted too */
+    assert_string_equal(known_name("  %6: f32[8] = weight \"head\", trainable=0\n"
+                                   "  %7: f32[n, 8, 8] = reshape %4\n"
+                                   "  %8: f32[n, 8, 8] = broadcast %6, axes=[2]\n"
+                                   "  %9: f32[n, 8, 8] = add %7, %8\n"
+                                   "  %10: f32[n, 64] = reshape %9\n"
+                                   "  %11: f32[n, 64] = relu %10\n"
+                                   "  return %11 \"y\"\n", &known), "none"); /* one element a column of a view */
     Arena *arena = arena_new();
     char *other = arena_copy(arena, gelu_text, sizeof gelu_text - 1);
     memcpy(strstr(other, "0.044715"), "0.044815", 8); /* another constant */

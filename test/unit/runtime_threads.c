@@ -1,4 +1,5 @@
-/* The processor's threads: each task is done once, whoever asks, from within a task too; they come back from sleep; they work at once. */
+/* The processor's threads: each task is done once, whoever asks, from within a task too; they come back from sleep; they work at once; they are as many as the system
+ * gives. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <setjmp.h>
@@ -6,8 +7,11 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -117,12 +121,44 @@ static void test_at_once(void **state)
     check_once(threads_most() + 1);
 }
 
+/* In a process whose memory has room for one stack more, not for two. */
+static int in_little_memory(void)
+{
+    const rlim_t room = 12 << 20;
+    long pages = 0;
+#ifdef __SANITIZE_ADDRESS__
+    return 2; /* its own memory has no room either */
+#endif
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%ld", &pages) != 1) return 2;
+    fclose(file);
+    const struct rlimit limit = {(rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + room, RLIM_INFINITY};
+    if (setrlimit(RLIMIT_AS, &limit)) return 2;
+    if (threads_most() > 2) return 1;
+    threads_share(MOST_TASKS, count, NULL);
+    for (int task = 0; task < MOST_TASKS; task++)
+        if (done[task] != 1) return 1;
+    return 0;
+}
+
+static void test_fewer_than_wanted(void **state)
+{
+    (void)state;
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) _exit(in_little_memory());
+    assert_true(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+    if (WEXITSTATUS(status) == 2) skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 /* OpenMP reads how many threads are wanted before main: so the test starts itself once more with three. */
 int main(int argc, char **argv)
 {
     const char *threads = getenv("OMP_NUM_THREADS");
     if (argc > 0 && (!threads || strcmp(threads, "3") != 0) && !setenv("OMP_NUM_THREADS", "3", 1)) execv("/proc/self/exe", argv);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_once), cmocka_unit_test(test_after_sleep), cmocka_unit_test(test_within_a_task),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fewer_than_wanted), /* first: the threads are made once in a process */
+                                       cmocka_unit_test(test_each_once), cmocka_unit_test(test_after_sleep), cmocka_unit_test(test_within_a_task),
                                        cmocka_unit_test(test_two_ask), cmocka_unit_test(test_at_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
