@@ -8,12 +8,17 @@
 static void begins(Watch *watch, Step *step);
 static void ends(Watch *watch, Step *step);
 
+static size_t count_refused(const Program *program)
+{
+    return (size_t)(program->n_units + program->n_recipes) + 1;
+}
+
 static bool add_part(Mend *m, const Program *program)
 {
     if (!program) return true;
     Part *part = &m->part[m->n_parts++];
     part->program = program;
-    part->refused = calloc((size_t)(program->n_units + program->n_recipes) + 1, sizeof *part->refused);
+    part->refused = calloc(count_refused(program), sizeof *part->refused);
     return touched_open(&part->touched, m->model, program) && part->refused;
 }
 
@@ -23,6 +28,8 @@ Mend *mend_create(const Model *m, struct Device *device, const char *folder, Tra
     if (!mend) return NULL;
     *mend = (Mend){.watch = {.begins = begins, .ends = ends}, .model = m, .device = device, .trace = trace, .nan = trace_create(device)};
     bool whole = mend->nan && add_part(mend, m->train) && add_part(mend, m->train->lean);
+    if (whole) mend->variant.refused = calloc(count_refused(m->train), sizeof *mend->variant.refused);
+    whole = whole && mend->variant.refused;
     if (whole && folder && m->unfused) {
         mend->fallback = fallback_create(folder, device_kind());
         whole = mend->fallback != NULL;
@@ -39,6 +46,7 @@ void mend_destroy(Mend *mend)
         touched_close(&mend->part[i].touched);
         free(mend->part[i].refused);
     }
+    free(mend->variant.refused);
     trace_destroy(mend->nan);
     fallback_destroy(mend->fallback);
     free(mend->before);
@@ -126,6 +134,10 @@ void mend_note(Mend *m, Part *part, Step *s, const char *guard, const char *kern
     for (int u = p->n_units; u < p->n_units + p->n_recipes; u++)
         if (p->units[u].of == s->unit) part->refused[u] = true;
     s->refused = part->refused;
+    if (part == &m->variant) {
+        m->variant_failed = true;
+        return;
+    }
     if (m->n_events == MENDED_MOST) return;
     Mended *e = &m->event[m->n_events++];
     *e = (Mended){.guard = guard, .program = p->name, .source = p->units[s->unit].source, .unit = s->unit};
@@ -136,8 +148,21 @@ void mend_note(Mend *m, Part *part, Step *s, const char *guard, const char *kern
 static Part *part_of(Mend *m, const Program *program)
 {
     for (int i = 0; i < m->n_parts; i++)
-        if (!strcmp(m->part[i].program->name, program->name)) return &m->part[i];
-    return NULL;
+        if (m->part[i].program == program) return &m->part[i];
+    return &m->variant;
+}
+
+/* A variant has the units of the training step, and what is refused there. */
+static Part *part_begins(Mend *m, const Program *program)
+{
+    Part *part = part_of(m, program);
+    m->variant_failed = false;
+    if (part != &m->variant) return part;
+    uint8_t *refused = part->refused;
+    memcpy(refused, m->part[0].refused, count_refused(program) * sizeof *refused);
+    *part = m->part[0];
+    part->refused = refused;
+    return part;
 }
 
 static void begins(Watch *watch, Step *step)
@@ -181,17 +206,19 @@ static void ends(Watch *watch, Step *step)
         if (m->wants != MEND_FAILURES) check_ends(m, part, s);
     }
     if (m->trace && !s->error) trace_look(m->trace, &part->touched, s);
+    if (m->trace && m->trace->failed) m->blind = true;
 }
 
 /* ---- a step ---- */
 void mend_begin(Mend *mend, Step *step, MendWatch watch)
 {
     Mend *m = mend;
-    const Part *part = part_of(m, step->program);
+    const Part *part = part_begins(m, step->program);
     m->wants = m->fallback ? watch : MEND_FAILURES;
     m->watch.every = m->trace || m->wants != MEND_FAILURES || device_faults(m->device)->garble_launch;
     m->most_bytes = 0;
     m->saved = -1;
+    m->blind = false;
     m->why[0] = 0;
     step->watch = &m->watch;
     step->refused = part->refuses ? part->refused : NULL;
@@ -205,6 +232,16 @@ void mend_end(Mend *mend, Step *step)
     Mend *m = mend;
     if (step->begun && !step->ended && (m->watch.every || step->error)) ends(&m->watch, step);
     release(m);
+}
+
+bool mend_variant_failed(const Mend *mend)
+{
+    return mend->variant_failed;
+}
+
+bool mend_blind(const Mend *mend)
+{
+    return mend->blind;
 }
 
 bool mend_event(Mend *mend, Mended *event)

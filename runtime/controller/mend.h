@@ -1,6 +1,7 @@
 /* Mends a step while it runs, unit by unit: where a kernel cannot be launched, where its result is not what its operations one by one give,
  * or where it made a NaN that they do not make, unfused.cu's function for that unit makes the results instead, in the same places.  The unit
- * stays with that for the rest of the run, when it is run again for a buffer that was given up, too; the others stay fused.
+ * stays with that for the rest of the run, when it is run again for a buffer that was given up, too; the others stay fused.  In a step of
+ * a variant it stays so for that step: the program's own kernel has not failed.
  *
  * What the operations hand each other lies beside the arena where the device has room within its limit, else in memory of
  * the host that it can reach. */
@@ -21,11 +22,14 @@ typedef struct {
  * every step.  NULL without memory. */
 Mend *mend_create(const Model *m, struct Device *device, const char *folder, Trace *trace);
 void mend_destroy(Mend *mend);
-typedef enum { MEND_FAILURES, MEND_VERIFY, MEND_NAN } MendWatch; /* failures alone; each unit is compared; units that make a NaN are */
+/* Nothing: a step that fails, fails; failures alone; each unit is compared; units that make a NaN are. */
+typedef enum { MEND_NOTHING, MEND_FAILURES, MEND_VERIFY, MEND_NAN } MendWatch;
 /* Before and behind a step of training. */
 void mend_begin(Mend *mend, Step *step, MendWatch watch);
 void mend_end(Mend *mend, Step *step);
 bool mend_possible(const Mend *mend);
+bool mend_variant_failed(const Mend *mend); /* the last step was a variant's, and a unit of it was mended */
+bool mend_blind(const Mend *mend);          /* a result of the last step was not looked at: no memory for a copy, or the copy failed */
 bool mend_event(Mend *mend, Mended *event); /* what has been mended since it was last asked; false: no more */
 int64_t mend_bytes(const Mend *mend);       /* that the last step's operations took beside the arena, at most */
 const char *mend_why(const Mend *mend);     /* "", or why the last failure could not be mended */

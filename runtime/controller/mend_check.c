@@ -42,6 +42,7 @@ void check_begins(Mend *m, Part *part, Step *s)
     touched_sizes(&part->touched, s);
     const bool saved = make_room(m, part, s) && copy_writes(m, part, s, m->before, FROM_DEVICE);
     m->saved = saved ? s->unit : -1;
+    m->blind |= !saved;
 }
 
 /* ---- differences ---- */
@@ -131,7 +132,11 @@ void check_ends(Mend *m, Part *part, Step *s)
     char detail[256] = "";
     const char *kernel = s->kernel;
     if (m->saved != s->unit) return;
-    if (m->wants == MEND_NAN && !trace_unit(m->nan, &part->touched, s, &found)) return;
+    m->nan->failed = false;
+    if (m->wants == MEND_NAN && !trace_unit(m->nan, &part->touched, s, &found)) {
+        m->blind |= m->nan->failed;
+        return;
+    }
     if (!copy_writes(m, part, s, m->made, FROM_DEVICE) || !copy_writes(m, part, s, m->before, TO_DEVICE)) {
         s->error = DEVICE_COPY_FAILED;
         return;

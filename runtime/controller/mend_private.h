@@ -19,6 +19,8 @@ struct Mend {
     Trace *trace, *nan; /* trace: NULL: not wanted */
     Part part[PARTS_MOST];
     int n_parts;
+    Part variant; /* of the step in work, if that is a variant's: the program's own part, but what fails here is the variant's fault alone */
+    bool variant_failed;
     MendWatch wants;
     char *memory, *host; /* one of them: of the device, or of the host */
     int64_t room, most_bytes;
@@ -27,6 +29,7 @@ struct Mend {
     int saved;           /* unit whose writes stand in `before`; -1 */
     Mended event[MENDED_MOST];
     int n_events, n_told;
+    bool blind; /* something was not looked at: no memory, or a copy failed */
     char why[400];
 };
 

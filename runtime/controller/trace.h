@@ -11,7 +11,7 @@ typedef struct Trace {
     size_t room;
     int unit; /* the first that made a NaN; -1: none has */
     const char *tensor, *kernel, *source; /* what held the NaN, the last launch of its unit, its node */
-    bool failed; /* memory or copies: the step itself is whole */
+    bool failed; /* memory or copies: some results were not looked at, the step itself is whole */
 } Trace;
 
 Trace *trace_create(struct Device *device); /* NULL without memory */

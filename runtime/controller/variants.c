@@ -326,6 +326,12 @@ void variants_proven(Variants *variants, const int64_t *dims, bool same, double 
     happened(v, "variant_swapped", i);
 }
 
+void variants_failed(Variants *variants, const int64_t *dims)
+{
+    Variant *variant = find(variants, dims);
+    if (variant && variant->stage == SWAPPED) drop(variants, (int)(variant - variants->variant), "it failed where the generic program does not");
+}
+
 bool variants_event(Variants *variants, VariantEvent *event)
 {
     Variants *v = variants;

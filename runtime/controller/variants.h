@@ -28,6 +28,8 @@ const Program *variants_program(Variants *variants, const int64_t *dims, const P
 void variants_spent(Variants *variants, const int64_t *dims, double seconds, double seconds_left);
 /* Behind a proof: whether all results were the same, and how long each took. */
 void variants_proven(Variants *variants, const int64_t *dims, bool same, double generic, double candidate);
+/* Behind a step in which what was swapped in failed where the generic program does not: it is dropped. */
+void variants_failed(Variants *variants, const int64_t *dims);
 
 /* What happened since it was last asked, in order: false when there is nothing more.  Texts stay until the next call. */
 typedef struct {

@@ -16,7 +16,13 @@ static int keep_copies(Session *s, Fault *fault)
 }
 
 /* ---- variants ---- */
-/* Both programs from the same state, in turn first; what the generic one made stands.  *error: of its step. */
+static int launch_either(Session *s, const Program *program, const Program *generic, const Batch *batch, Step *step, double *seconds)
+{
+    return step_launch(s, program, batch->number, program == generic ? MEND_FAILURES : MEND_NOTHING, step, seconds);
+}
+
+/* Both programs from the same state, in turn first; what the generic one made stands.  *error: of its step.  Where a kernel of the
+ * candidate fails, nobody mends it: then the errors differ. */
 static int prove(Session *s, const Program *generic, const Program *candidate, const Batch *batch, Step *step, int *error,
                  Fault *fault)
 {
@@ -27,14 +33,14 @@ static int prove(Session *s, const Program *generic, const Program *candidate, c
     double seconds[2];
     Step steps[2];
     int errors[2], failed = device_download(s->device, before, s->state, bytes);
-    errors[0] = step_launch(s, generic_first ? generic : candidate, batch->number, MEND_FAILURES, &steps[0], &seconds[0]);
+    errors[0] = launch_either(s, generic_first ? generic : candidate, generic, batch, &steps[0], &seconds[0]);
     if (!failed) failed = device_download(s->device, first, s->state, bytes);
     if (!failed) failed = device_upload(s->device, s->state, before, bytes);
     int status = device_fault(failed, "copying weights to prove a variant", fault);
     if (!status) status = step_place(s, generic, fault);
     if (!status) status = step_upload(s, generic, batch, fault);
     if (status) return status;
-    errors[1] = step_launch(s, generic_first ? candidate : generic, batch->number, MEND_FAILURES, &steps[1], &seconds[1]);
+    errors[1] = launch_either(s, generic_first ? candidate : generic, generic, batch, &steps[1], &seconds[1]);
     failed = device_download(s->device, before, s->state, bytes);
     if (!failed && generic_first) failed = device_upload(s->device, s->state, first, bytes);
     const bool same =
@@ -71,7 +77,12 @@ int heal_run(Session *session, const Program *program, const Batch *batch, Step 
         status = prove(s, program, candidate, batch, step, error, fault);
     else
         *error = step_launch(s, chosen, batch->number, verifies ? MEND_VERIFY : MEND_FAILURES, step, &seconds);
-    if (!status && mends && *error == STEP_NOT_FINITE && !verifies) status = again(s, chosen, batch, MEND_NAN, step, error, fault);
+    const bool varied = chosen != program, mended = varied && s->mend && mend_variant_failed(s->mend);
+    const int first = *error;
+    if (!status && varied && first == DEVICE_LAUNCH_FAILED && isnan(step->loss)) /* before the commit point */
+        status = again(s, program, batch, MEND_FAILURES, step, error, fault);
+    if (!status && mends && *error == STEP_NOT_FINITE && !verifies) status = again(s, program, batch, MEND_NAN, step, error, fault);
+    if (varied && (mended || first != *error)) variants_failed(s->variants, s->dims);
     if (mends) result->peak_bytes += mend_bytes(s->mend);
     if (result->peak_bytes > s->peak_bytes) s->peak_bytes = result->peak_bytes;
     return status;

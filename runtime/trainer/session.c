@@ -341,7 +341,7 @@ int step_launch(Session *s, const Program *program, int64_t number, MendWatch wa
     step->program = program;
     if (s->plan->hopeful) late_step(s->late_plans, step);
     step->loss = NAN; /* until the commit point */
-    const bool mends = s->mend && program->n_units;
+    const bool mends = s->mend && program->n_units && watch != MEND_NOTHING;
     if (mends) mend_begin(s->mend, step, watch);
     int ended = program->run(step);
     const bool failed = ended == step->error;
@@ -381,6 +381,7 @@ static int run_program(Session *s, const Program *program, const Batch *batch, S
         result->recomputed = late_plan(s->late_plans)->recomputed;
     }
     result->nan = s->trace && s->trace->unit >= 0;
+    result->blind = s->mend && mend_blind(s->mend);
     if (error == STEP_NOT_FINITE || error == STEP_BROKEN || error == STEP_NO_ROOM) {
         step_broke(s, &step, error, result);
         return 0;

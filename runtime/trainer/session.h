@@ -102,6 +102,7 @@ typedef struct {
     BudgetChange memory;
     int planned_late;   /* how often the step was planned again as late dims became known */
     bool nan;           /* traced: session->trace says which unit made the first */
+    bool blind;         /* not all results could be looked at for NaN, or verified */
     int64_t offloaded;  /* bytes copied to the host */
 } StepResult;
 

@@ -23,7 +23,7 @@ typedef struct {
     Progress progress;
     Place place;
     TensorFile checkpoint; /* open while resuming */
-    bool gradients_due;
+    bool gradients_due, blind; /* blind: that not all results are looked at has been told */
     Fault *fault;
 } Training;
 
@@ -177,6 +177,17 @@ static int tell_nan(Training *t)
     return status ? stop_with_checkpoint(t) : 0;
 }
 
+/* Once: where memory is short it stays so. */
+static int tell_blind(Training *t)
+{
+    static const char why[] = "not all results could be looked at: no memory for a copy of them, or the copy failed";
+    if (t->blind) return 0;
+    t->blind = true;
+    progress_end(&t->progress);
+    fprintf(stderr, "notice: step %" PRId64 ": %s; a NaN or a wrong result may stay unseen\n", t->place.step, why);
+    return log_event(&t->log, "not_looked_at", t->place.step, why, t->fault) ? stop_with_checkpoint(t) : 0;
+}
+
 static int budget_changed(Training *t, const StepResult *result)
 {
     const BudgetChange *change = &result->memory;
@@ -284,6 +295,7 @@ static int step(Training *t)
     if (status == STATUS_BUDGET) return no_room(t);
     if (!status) status = tell_mended(t, &result);
     if (!status && result.nan) status = tell_nan(t);
+    if (!status && result.blind) status = tell_blind(t);
     if (!status && (result.not_finite || result.nan)) status = check_weights(t, t->fault);
     if (status || (result.broke && (status = set_aside(t, &result)))) return status;
     status = result.broke ? 0 : trained(t, &result);

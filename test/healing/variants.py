@@ -72,6 +72,17 @@ events, losses, _ = run("timed", 2, keep=True)
 if not all(x["event"] == "variant_swapped" or "not faster" in x["detail"] for x in events if x["event"] != "variant_compiling"): fail("timed: %s" % events)
 same_losses("timed", losses)
 
+# a kernel that cannot be launched: the program's unit is made by unfused.cu, but a variant that wants that is none
+loss = "kernel=mean_square_of_all"
+events, _, said = run("cannot be launched", 2, "variant_wins,launch=1,times=1000000000," + loss, keep=True)
+ends = [x for x in events if x["event"] != "variant_compiling"]
+if [x["event"] for x in ends] != ["variant_dropped"] * 2 or said.count("computed unfused from now on") != 1: fail("cannot be launched: %s, said %s" % (events, said))
+
+# only once, long after they were swapped in: the program itself goes on, with its own kernel
+events, _, said = run("fails later", 3, "variant_wins,launch=1500," + loss, keep=True)
+ends = [x for x in events if x["event"] != "variant_compiling"]
+if [x["event"] for x in ends] != ["variant_swapped"] * 2 + ["variant_dropped"] or "failed" not in ends[2]["detail"] or "unfused" in said: fail("fails later: %s, said %s" % (events, said))
+
 events, losses, _ = run("wrong", 2, "variant_wins,variant_wrong")
 if any(x["event"] == "variant_swapped" or x["event"] == "variant_dropped" and "results" not in x["detail"] for x in events): fail("wrong: %s" % events)
 same_losses("wrong", losses)
