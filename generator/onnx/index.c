@@ -1,6 +1,7 @@
 /* Operators that take elements by index, or put them: Gather, GatherElements, GatherND, their scatters, OneHot, Compress, NonZero,
  * Unique.  All become gather and scatter along one axis: several indices at once become a linear one over a reshaped tensor. */
 #include "onnx/formulas.h"
+#include <math.h>
 #include <string.h>
 
 /* Index made >= 0 against a dim, as a value; known ones are checked. */
@@ -25,6 +26,63 @@ static Term *checked_index(Import *im, const OnnxNode *node, Term *index, Expr *
     Term *t = term_of_content(im, DTYPE_i64, index->rank, index->shape, content);
     if (index->tensor && n > 64) t->value = normal_index(im, term_value(im, index), dim);
     return t;
+}
+
+/* ---- places that the model computes ---- */
+/* What guards will look at: the numbers of a batch and how far positions count; under a slice the former alone. */
+typedef enum { UNWATCHED, NUMBERS_WATCHED, WATCHED } Watched;
+
+static bool all_within(Import *im, const Op *dims, Expr *n)
+{
+    int count;
+    Expr *const *e = op_exprs(dims, ATTR_content, &count), *last = expr_sub(im->symbols, n, number(im, 1));
+    for (int i = 0; i < count; i++)
+        if (!expr_at_least(im->symbols, e[i], number(im, 0)) || !expr_at_least(im->symbols, last, e[i])) return false;
+    return true;
+}
+
+/* Whether an index is certainly one of n: known, watched, or a place that an operation found. */
+static bool surely_within(Import *im, const Value *v, Expr *n, Watched watched)
+{
+    const Op *op = v->def;
+    if (!op) return v->origin == FROM_WEIGHT || (v->origin == FROM_BATCH && !dtype_is_float(v->dtype) && watched);
+    switch (op->kind) {
+    case OP_constant: return true;
+    case OP_dims: return all_within(im, op, n);
+    case OP_iota: return watched == WATCHED || expr_at_least(im->symbols, n, v->shape[op_int(op, ATTR_axis)]);
+    case OP_reshape:
+    case OP_cast:
+    case OP_broadcast:
+    case OP_transpose: return surely_within(im, op->in[0], n, watched);
+    case OP_slice: return surely_within(im, op->in[0], n, watched ? NUMBERS_WATCHED : UNWATCHED);
+    case OP_concat:
+        for (int i = 0; i < op->n_in; i++)
+            if (!surely_within(im, op->in[i], n, UNWATCHED)) return false;
+        return true;
+    case OP_select: { /* index < 0 ? index + n : index */
+        const Op *from_end = op->in[1]->def;
+        return from_end && from_end->kind == OP_add && from_end->in[0] == op->in[2] && surely_within(im, op->in[2], n, watched);
+    }
+    case OP_arg_max:
+    case OP_arg_min: return expr_at_least(im->symbols, n, op->in[0]->shape[op_int(op, ATTR_axis)]);
+    case OP_top_k: return v->result == 1 && expr_at_least(im->symbols, n, op->in[0]->shape[op_int(op, ATTR_axis)]);
+    default: return false;
+    }
+}
+
+/* Rows of v at index.  Where the model computes an index outside, NaN stands in the place of the row (-1 where there is none, no index
+ * either): the loss is none, and the step is given up before a weight changes. */
+static Value *gathered(Import *im, Value *v, Value *index, int axis)
+{
+    Graph *g = im->graph;
+    Expr *n = v->shape[axis], *shape[2 * MOST_AXES];
+    if (surely_within(im, index, n, index->rank ? WATCHED : UNWATCHED)) return b_gather(g, v, index, axis);
+    Value *last = b_dim(g, expr_sub(im->symbols, n, number(im, 1))), *zero = b_number(g, DTYPE_i64, 0);
+    Value *held = b_binary(g, OP_max, b_binary(g, OP_min, index, last), zero), *rows = b_gather(g, v, held, axis);
+    for (int i = 0; i < rows->rank; i++)
+        shape[i] = i >= axis && i < axis + index->rank ? index->shape[i - axis] : number(im, 1);
+    Value *inside = b_broadcast_to(g, b_reshape(g, b_binary(g, OP_eq, held, index), rows->rank, shape), rows->rank, rows->shape);
+    return b_select(g, inside, rows, b_like(g, rows, dtype_is_float(v->dtype) ? NAN : v->dtype == DTYPE_bool ? 0 : -1));
 }
 
 /* ---- Gather ---- */
@@ -123,7 +181,7 @@ void import_Gather(Import *im, const OnnxNode *node)
         narrow_by_table(im, term_value(im, index), t->shape[axis]);
         Value *range = counts_all(im, term_value(im, index), v->shape[axis]) ? b_reshape(im->graph, v, rank, shape)
                                                                              : gathered_range(im, v, term_value(im, index), axis);
-        output(im, node, 0, range ? range : b_gather(im->graph, v, term_value(im, index), axis));
+        output(im, node, 0, range ? range : gathered(im, v, term_value(im, index), axis));
     }
 }
 
@@ -184,7 +242,7 @@ void import_GatherElements(Import *im, const OnnxNode *node)
         output(im, node, 0, b_broadcast_to(im->graph, term_value(im, one), place->rank, place->shape));
         return;
     }
-    output(im, node, 0, b_gather(im->graph, flat(im, term_value(im, data)), place, 0));
+    output(im, node, 0, gathered(im, flat(im, term_value(im, data)), place, 0));
 }
 
 /* Column i of indices (.., k): of a Concat, the part that holds it. */
@@ -309,7 +367,7 @@ void import_GatherND(Import *im, const OnnxNode *node)
     if (gather_nd_content(im, node, data, batch)) return;
     Table t = table_of(im, term_value(im, data), batch + named_axes(im, node, data, batch));
     Value *place = nd_places(im, node, data, batch, &t);
-    Value *repeated = same_everywhere(t.rows), *y = b_gather(im->graph, t.rows, place, 0);
+    Value *repeated = same_everywhere(t.rows), *y = gathered(im, t.rows, place, 0);
     if (repeated) y = b_broadcast_to(im->graph, repeated, y->rank, y->shape);
     if (t.rows->rank == 1 && is_counting(t.rows)) y = b_cast(im->graph, place, data->dtype);
     output(im, node, 0, y);

@@ -1,13 +1,13 @@
 """Streams with one batch that is wrong: what the log tells of it, and that all other steps are those of a stream without it.
 
-anomalies.py FOLDER WINDOW NARROW TOKENS CHOSEN MATCHED PYRAMID CHOICE HALVES BEST      trainers; NARROW: of the same model as WINDOW, its time declared as 8 to 12
+anomalies.py FOLDER WINDOW NARROW TOKENS CHOSEN MATCHED PYRAMID CHOICE HALVES BEST COMPUTED      trainers; NARROW: of the same model as WINDOW, its time declared as 8 to 12
 """
 import os, subprocess, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import checks, tensors as t
 from checks import fail
 
-folder, window, narrow, tokens, chosen, matched, pyramid, choice, halves, best = sys.argv[1:]
+folder, window, narrow, tokens, chosen, matched, pyramid, choice, halves, best, computed = sys.argv[1:]
 r = t.Random(3)
 
 
@@ -48,6 +48,9 @@ def image_batch(height, width, batch=2):
 
 
 def halves_batch(time, batch=2): return {"x": ("F32", [batch, time, 2], r.reals(batch * time * 2)), "target": ("F32", [2], r.reals(2))}
+
+
+def computed_batch(*places): return {"x": ("F32", [2], list(map(float, places))), "target": ("F32", [2, 2], r.reals(4))}
 
 
 def choice_batch(time, batch=4): return {"x": ("F32", [batch, 3, time], r.reals(batch * 3 * time)), "target": ("F32", [batch, 3], r.reals(batch * 3))}
@@ -135,6 +138,7 @@ choices = [choice_batch(8), choice_batch(13), choice_batch(11), choice_batch(40)
 set_aside("none to choose", choice, "some_to_choose", choices, choice_batch(3))
 set_aside("fewer than are chosen", choice, "as_many_to_choose", choices, choice_batch(7))
 set_aside("the best of none", best, "some_to_choose", [chosen_batch([True, False, True]), chosen_batch([True]), chosen_batch([False, True])], chosen_batch([False, False]))
+for outside in 8, -9, 1e15: set_aside("computed %g" % outside, computed, "finite_loss", [computed_batch(0, 7), computed_batch(-1, -8), computed_batch(3, 3)], computed_batch(2, outside))
 set_aside("a division by half of 1", halves, "divisor_not_zero", [halves_batch(4), halves_batch(2), halves_batch(6)], halves_batch(1))
 
 # more than may be: judged at the hundredth batch, with a checkpoint of that place

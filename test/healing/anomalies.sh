@@ -19,5 +19,7 @@ choice=$built/trainer
 build healing_halves "$scratch/halves.onnx" --loss "mse(y)"
 halves=$built/trainer
 build healing_best "$scratch/best.onnx" --loss "mse(y)"
-check "anomalies" python3 test/healing/anomalies.py "$scratch" "$window" "$narrow" "$tokens" "$chosen" "$matched" "$pyramid" "$choice" "$halves" "$built/trainer"
+best=$built/trainer
+build healing_computed "$scratch/computed.onnx" --loss "mse(y)"
+check "anomalies" python3 test/healing/anomalies.py "$scratch" "$window" "$narrow" "$tokens" "$chosen" "$matched" "$pyramid" "$choice" "$halves" "$best" "$built/trainer"
 finish

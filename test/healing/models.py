@@ -7,6 +7,7 @@ matched  the same, added to as many rows of z: a guard that can be judged only t
 pyramid  a pool, stretched to the size it was made of and added to it: an image smaller than the pool's window leaves nothing to stretch
 choice   the two highest of what a pool gives of the time, and a table's rows for the places of the highest
 best     of each column of the rows that a flag chooses the highest one's row: of no rows there is none
+computed rows of a table for numbers that the model makes of floats
 halves   a reshape to a size that the model divides by: half the time
 log      the logarithm of a sum that may be negative
 arcsine  of a product: finite at 1, where its gradient is not
@@ -67,6 +68,8 @@ write("halves", [node("Shape", ["x"], ["size"], "/size"), node("Gather", ["size"
       [value("x", FLOAT, ["batch", "time", 2])], [value("y", FLOAT, [2])],
       [weight("fc.weight", 2, 2), ints("two", 2), ints("second", 1), ints("rest", -1), ints("first", 0, 1)])
 
+write("computed", [node("Cast", ["x"], ["place"], "/cast", to=INT64), node("Gather", ["table", "place"], ["y"], "/table", axis=0)],
+      [value("x", FLOAT, ["batch"])], [value("y", FLOAT, ["batch", 2])], [weight("table", 8, 2)])
 write("best", [node("NonZero", ["flag"], ["n"], "/chosen"), node("Reshape", ["n", "flat"], ["rows"], "/rows"), node("Gather", ["x", "rows"], ["some"], "/gather", axis=0),
                node("ArgMax", ["some"], ["place"], "/best", axis=0, keepdims=0), node("Gather", ["some", "place"], ["high"], "/pick", axis=0),
                node("MatMul", ["high", "fc.weight"], ["h"], "/fc"), node("ReduceSum", ["h", "first"], ["y"], "/sum", keepdims=0)],
