@@ -76,6 +76,14 @@ static bool only_reader(const Graph *g, const Value *v)
     return v->users.n == 1 && !graph_is_output(g, v);
 }
 
+/* A product that stands for `dot` or a part of it: of its dtype, which may be wider than its operands'. */
+static Value *dot_like(Graph *g, const Op *dot, Value *a, Value *b, bool trans_a, bool trans_b)
+{
+    Value *v = b_dot(g, a, b, trans_a, trans_b);
+    v->dtype = dot->out[0]->dtype;
+    return v;
+}
+
 /* The transpose of a product that nobody else reads is the product of the transposes, the other way round. */
 static Value *transpose_of_dot(Graph *g, const Op *op)
 {
@@ -85,7 +93,7 @@ static Value *transpose_of_dot(Graph *g, const Op *op)
     if (!only_reader(g, a) || axes[last] != last - 1) return NULL;
     for (int i = 0; i < last - 1; i++)
         if (axes[i] != i) return NULL;
-    return b_dot(g, dot->in[1], dot->in[0], !op_int(dot, ATTR_trans_b), !op_int(dot, ATTR_trans_a));
+    return dot_like(g, dot, dot->in[1], dot->in[0], !op_int(dot, ATTR_trans_b), !op_int(dot, ATTR_trans_a));
 }
 
 /* transpose (broadcast x), where x's axes stay in order. */
@@ -152,7 +160,7 @@ static Value *rows_before_dot(Graph *g, Value *v, const Op *slice)
         for (int i = 0; i < lead; i++) shape[i] = y->shape[i];
         rows = b_slice(g, rows, op_exprs(slice, ATTR_start, NULL), op_ints(slice, ATTR_step, NULL), shape);
         Expr *flat[] = {expr_product(s, shape, lead), k};
-        return b_reshape(g, b_dot(g, b_reshape(g, rows, 2, flat), dot->in[1], false, op_int(dot, ATTR_trans_b)), y->rank, y->shape);
+        return b_reshape(g, dot_like(g, dot, b_reshape(g, rows, 2, flat), dot->in[1], false, op_int(dot, ATTR_trans_b)), y->rank, y->shape);
     }
     if (op_info(v->def->kind)->class != ELEMENTWISE) return NULL;
     Value *in[3] = {NULL};
@@ -217,7 +225,7 @@ static Value *dot_of_transpose(Graph *g, const Op *op)
     Value *a = untransposed(g, op->in[0]), *b = untransposed(g, op->in[1]);
     if (!a && !b) return NULL;
     const bool ta = op_int(op, ATTR_trans_a), tb = op_int(op, ATTR_trans_b);
-    return b_dot(g, a ? a : op->in[0], b ? b : op->in[1], a ? !ta : ta, b ? !tb : tb);
+    return dot_like(g, op, a ? a : op->in[0], b ? b : op->in[1], a ? !ta : ta, b ? !tb : tb);
 }
 
 static bool merge_views(Graph *g, Op *op, Value **by, void *context)
