@@ -11,7 +11,7 @@
  * - a reduction over the last axes joins the group of its readers where they use it row by row, and the group becomes one that
  * works a row at a time; so do the operations between two such reductions, those on one number a row too;
  * - sums over other axes are one kernel where they read the same, with what is made of their results (a mean) and, stored, of what
- * they sum;
+ * they sum; not within blocks of rows, which are there to save memory: stored by its own kernel it may take an operand's place;
  * - a loop joins another that reads the same tensors, each in its place; a concat of equal parts walks the parts' shape;
  * - attention reads its operands through transposes, slices and reshapes where strides can tell what those do;
  * - it may join and be stored as well (a stash; one of an optimizer's moments) where every reader outside comes after the whole
@@ -203,7 +203,7 @@ static Home refuse(Fuse *f, const Value *v, FuseRefusal why)
 static bool may_store(const Fuse *f, const Draft *d, int index_class, const Value *v)
 {
     if (d->kind == GROUP_REDUCE && d->sum && index_class == d->summed)
-        return same_shape(f->g, v, d->sum->in[0]) && !fuse_spreads_sums(f, v->def);
+        return !f->in_blocks && same_shape(f->g, v, d->sum->in[0]) && !fuse_spreads_sums(f, v->def);
     return d->kind == GROUP_LOOP && index_class == d->in_order && same_shape(f->g, v, d->walked);
 }
 
@@ -346,7 +346,7 @@ static void mark_sums(const Op *blocks, Groups *body)
     }
 }
 
-static Groups *group_all(Graph *g, bool no_fuse);
+static Groups *group_all(Graph *g, bool no_fuse, bool in_blocks);
 
 static Group *group_of(Fuse *f, const Draft *d)
 {
@@ -378,7 +378,7 @@ static Group *group_of(Fuse *f, const Draft *d)
         vec_push(g->arena, &group->out, root->in[0]);
     }
     for (int b = 0; b < 2; b++)
-        if (root->body[b] && group->kind == GROUP_REGION) group->body[b] = group_all(root->body[b], f->no_fuse);
+        if (root->body[b] && group->kind == GROUP_REGION) group->body[b] = group_all(root->body[b], f->no_fuse, root->kind == OP_blocks);
     if (group->kind == GROUP_REGION && !f->no_fuse) group->rows = fuse_cell_rows(group);
     if (group->rows) group->kind = GROUP_CELL;
     if (root->kind == OP_blocks) mark_sums(root, group->body[0]);
@@ -535,9 +535,9 @@ static void prepare(Fuse *f)
     }
 }
 
-static Groups *group_all(Graph *g, bool no_fuse)
+static Groups *group_all(Graph *g, bool no_fuse, bool in_blocks)
 {
-    Fuse f = {.g = g, .no_fuse = no_fuse};
+    Fuse f = {.g = g, .no_fuse = no_fuse, .in_blocks = in_blocks};
     prepare(&f);
     for (int o = g->ops.n - 1; o >= 0; o--) choose(&f, g->ops.at[o]);
     Groups *groups = NEW(g->arena, Groups);
@@ -556,7 +556,7 @@ static Groups *group_all(Graph *g, bool no_fuse)
 
 Groups *pass_fuse(Graph *g, bool no_fuse)
 {
-    Groups *groups = group_all(g, no_fuse);
+    Groups *groups = group_all(g, no_fuse, false);
     if (!no_fuse) fuse_epilogues(groups);
     return groups;
 }

@@ -28,6 +28,7 @@ typedef struct Draft {
 typedef struct {
     Graph *g;
     bool no_fuse;
+    bool in_blocks;          /* the graph is what runs over blocks of rows */
     int *order;              /* by op->id */
     uint8_t *cheap;          /* by value id: cost + 1 of making it again in each reader, 0: not cheap */
     uint8_t *stored;         /* by value id: lies in memory */
