@@ -355,7 +355,6 @@ static Group *group_of(Fuse *f, const Draft *d)
     group->kind = d->kind;
     group->row = d->row;
     group->kept = d->kept;
-    group->walked = fuse_concat_of_equals(f, d->ops.at[0]) && d->kind == GROUP_LOOP ? d->walked : NULL;
     if (d->kind == GROUP_ATTENTION) fuse_collect_views(f, group, d->ops.at[0]);
     for (int i = 0; i < d->ops.n; i++) collect(f, group, d->ops.at[i]);
     sort_ops(f, &group->ops);
@@ -369,6 +368,8 @@ static Group *group_of(Fuse *f, const Draft *d)
         for (int i = 0; own && i < op->n_out; i++)
             if (op->n_out > 1 || is_stored(f, op->out[i])) vec_push(g->arena, &group->out, op->out[i]);
     }
+    for (int i = 0; d->kind == GROUP_LOOP && i < group->out.n; i++) /* a concat, put part by part */
+        if (!same_shape(g, group->out.at[i], d->walked)) group->walked = d->walked;
     for (int o = 0; o < group->ops.n; o++) f->seen[group->ops.at[o]->id] = 0;
     Op *root = d->ops.at[0];
     if (group->kind == GROUP_ATTENTION) fuse_write_transposed(f, group, root);
