@@ -42,7 +42,8 @@ def same(what, losses, gradients):
 text = open(os.path.join(os.path.dirname(trainer), "model.cu")).read()
 step = text[text.index("int train_step(Step *s)"):]
 step = step[:step.index("\n}\n")]
-kernels = sorted(set(re.findall(r"LAUNCH(?:_PLAIN)?\(s, (\w+),", step)) | {"conv" + c for c in re.findall(r"\bconv\dd(\w*)\(s, ", step)} | set(re.findall(r"\b(dot)\(s, ", step)))
+kernels = sorted(set(re.findall(r"\b(?:LAUNCH|EPILOGUE)(?:_PLAIN|_FOURS)?\(s, (\w+),", step)) | {"conv" + c for c in re.findall(r"\bconv\dd(\w*)\(s, ", step)} | set(re.findall(r"\b(dot)\(s, ", step)))
+if not kernels: fail("no kernels in %s" % trainer)
 if most and most < len(kernels): kernels = sorted(random.Random(seed).sample(kernels, most))
 clean, events, wanted = run("clean", "")
 if events or len(clean) != steps: fail("clean: %s" % events)
