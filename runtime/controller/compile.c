@@ -10,13 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "../device/clock.h"
 
 /* Waits for the process until the deadline, then ends it and what it started. */
 static int wait_until(pid_t child, double deadline, bool (*quit)(void *), void *context, bool *late)
@@ -25,7 +19,7 @@ static int wait_until(pid_t child, double deadline, bool (*quit)(void *), void *
     int status = 0;
     *late = false;
     while (waitpid(child, &status, WNOHANG) == 0) {
-        if ((quit && quit(context)) || now() > deadline) {
+        if ((quit && quit(context)) || seconds_now() > deadline) {
             *late = true;
             kill(-child, SIGKILL);
             waitpid(child, &status, 0);
@@ -75,7 +69,7 @@ void compile_target(const Compile *compile, bool (*quit)(void *context), void *c
         snprintf(outcome, size, "%s cannot be started: %s", arguments[0], strerror(error));
         return;
     }
-    int status = wait_until(child, now() + compile->limit, quit, context, &late);
+    int status = wait_until(child, seconds_now() + compile->limit, quit, context, &late);
     if (late)
         snprintf(outcome, size, "the compiler took more than %d s", compile->limit);
     else if (WIFSIGNALED(status))

@@ -52,11 +52,6 @@ void late_destroy(LatePlans *l)
 }
 
 /* ---- sizes ---- */
-static int64_t align(int64_t bytes)
-{
-    return (bytes + PLANNER_ALIGNMENT - 1) / PLANNER_ALIGNMENT * PLANNER_ALIGNMENT;
-}
-
 /* Bytes of all buffers.  Hopefully: those first written after the next late dim is known, as if the unknown ones were next to nothing. */
 static bool sizes_now(LatePlans *l, bool hopefully)
 {
@@ -67,7 +62,7 @@ static bool sizes_now(LatePlans *l, bool hopefully)
         if (l->hopeful[p->late[i].dim] > 1) l->hopeful[p->late[i].dim] = 1;
     p->bytes(l->dims, l->bytes);
     p->bytes(l->hopeful, l->least);
-    for (int b = 0; b < p->n_buffers; b++) l->bytes[b] = align(hopefully && p->lives[b].first > next ? l->least[b] : l->bytes[b]);
+    for (int b = 0; b < p->n_buffers; b++) l->bytes[b] = planner_aligned(hopefully && p->lives[b].first > next ? l->least[b] : l->bytes[b]);
     if (!l->flow) return true;
     Rates rates = *planner_rates_now(l->planner);
     rates.copied = 0; /* copies that have begun could not be called back */

@@ -107,7 +107,7 @@ static bool sizes_at(const Program *program, const int64_t *dims, int64_t *bytes
     program->bytes(dims, bytes);
     for (int i = 0; i < program->n_buffers; i++) {
         if (bytes[i] < 0 || bytes[i] > MOST_BYTES) return false;
-        bytes[i] = (bytes[i] + PLANNER_ALIGNMENT - 1) / PLANNER_ALIGNMENT * PLANNER_ALIGNMENT;
+        bytes[i] = planner_aligned(bytes[i]);
         sum += bytes[i];
         if (sum > MOST_BYTES) return false;
     }

@@ -12,6 +12,11 @@ extern "C" {
 #endif
 
 enum { PLANNER_ALIGNMENT = 256 };
+static inline int64_t planner_aligned(int64_t bytes)
+{
+    return (bytes + PLANNER_ALIGNMENT - 1) / PLANNER_ALIGNMENT * PLANNER_ALIGNMENT;
+}
+
 typedef struct {
     int first, last;
     int64_t bytes;
@@ -20,7 +25,7 @@ typedef struct {
 /* Most bytes alive at one position: no arena can be smaller.  -1 without memory. */
 int64_t planner_live_peak(const Interval *buffers, int n);
 /* Writes the byte offset of each buffer, so that no two alive at one position overlap.  Bytes should be multiples of the alignment;
- * offsets then are too. Returns the arena's bytes, or -1 without memory.  About 50 ms for 10,000 buffers. */
+ * offsets then are too. Returns the arena's bytes, or -1 without memory.  About 0.2 s for 10,000 buffers. */
 int64_t planner_offsets(const Interval *buffers, int n, int64_t *at);
 /* The same around those that lie already: held, by buffer, is an offset, or -1 where it is free to choose. */
 int64_t planner_offsets_around(const Interval *buffers, int n, const int64_t *held, int64_t *at);

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+#include "../device/clock.h"
 #include "../trainer/fault.h"
 #include "compile.h"
 
@@ -63,13 +63,6 @@ struct Variants {
     bool running, busy;
 };
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- the compiler's thread ---- */
 static bool told_to_quit(void *of)
 {
@@ -91,11 +84,11 @@ static void *serve(void *of)
             continue;
         }
         pthread_mutex_unlock(&job->mutex);
-        double start = now();
+        double start = seconds_now();
         compile_target(&job->making, told_to_quit, job, outcome, sizeof outcome);
         pthread_mutex_lock(&job->mutex);
         memcpy(job->outcome, outcome, sizeof outcome);
-        job->milliseconds = 1e3 * (now() - start);
+        job->milliseconds = 1e3 * (seconds_now() - start);
         job->done = true;
     }
     pthread_mutex_unlock(&job->mutex);

@@ -1,17 +1,10 @@
 /* rates.h on the processor: all cores multiply what lies in registers, and copy what does not fit into caches. */
 #include "rates.h"
+#include "clock.h"
 #include "threads.h"
 #include <string.h>
-#include <time.h>
 
 enum { LANES = 64, ROUNDS = 1 << 20, COPIES = 4 };
-
-static double now(void)
-{
-    timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* Multiplies and adds in registers; what comes out, so that it is not left out. */
 static float multiply_and_add(void)
@@ -28,9 +21,9 @@ static double multiply(void)
 {
     const int threads = threads_most();
     volatile float kept;
-    const double begin = now();
+    const double begin = seconds_now();
     share_out(threads, true, [&kept](int64_t) { kept = multiply_and_add(); });
-    const double seconds = now() - begin;
+    const double seconds = seconds_now() - begin;
     return seconds > 0 ? 2.0 * LANES * ROUNDS * threads / seconds : 0;
 }
 
@@ -46,12 +39,12 @@ static int copy(Device *device, double *rate)
     memset(a, 1, bytes);
     memset(b, 2, bytes);
     const int64_t threads = threads_most(), each = (int64_t)bytes / threads;
-    const double begin = now();
+    const double begin = seconds_now();
     for (int i = 0; i < COPIES; i++)
         share_out(threads, true, [=](int64_t t) {
             memcpy((char *)a + t * each, (char *)b + t * each, (size_t)(t + 1 == threads ? (int64_t)bytes - t * each : each));
         });
-    const double seconds = now() - begin;
+    const double seconds = seconds_now() - begin;
     *rate = seconds > 0 ? (double)bytes * COPIES / seconds : 0;
     device_release(device, a);
     device_release(device, b);

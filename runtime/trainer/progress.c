@@ -5,18 +5,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+#include "../device/clock.h"
 
 enum { BAR = 24 };
 static const double BAR_EVERY = 0.1, LINE_EVERY = 2; /* seconds */
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 const char *bytes_text(int64_t bytes, char *out, int size)
 {
@@ -31,7 +24,7 @@ const char *bytes_text(int64_t bytes, char *out, int size)
 void progress_start(Progress *progress, bool never, int64_t first, int64_t total)
 {
     *progress = (Progress){
-        .shown = !never, .terminal = isatty(STDOUT_FILENO), .first = first, .total = total, .started = now(), .last = -1e9};
+        .shown = !never, .terminal = isatty(STDOUT_FILENO), .first = first, .total = total, .started = seconds_now(), .last = -1e9};
     progress->loss_first = progress->loss_last = NAN;
 }
 
@@ -46,7 +39,7 @@ static void show_bar(int64_t done, int64_t total)
 
 void progress_step(Progress *progress, int64_t step, double loss, double seconds)
 {
-    double time = now();
+    double time = seconds_now();
     int64_t done = step + 1 - progress->first, left = progress->total - step - 1;
     if (!progress->steps) progress->loss_first = loss;
     progress->loss_last = loss;

@@ -3,13 +3,13 @@
  * A step: arrival, dims, guards, plan, (a larger arena), upload, run.  Nothing is allocated between upload and the end of run,
  * except where a unit is mended or a late dim planned. */
 #define _POSIX_C_SOURCE 200809L
+#include "../device/clock.h"
 #include "../device/copies.h"
 #include "session.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "arrival.h"
 #include "budget.h"
 #include "heal.h"
@@ -25,14 +25,9 @@ int device_fault(int error, const char *doing, Fault *fault)
                      device_error_text(error));
 }
 
-static int64_t align(int64_t bytes)
-{
-    return (bytes + PLANNER_ALIGNMENT - 1) / PLANNER_ALIGNMENT * PLANNER_ALIGNMENT;
-}
-
 static int64_t weight_bytes(const WeightInfo *weight)
 {
-    return align(count_of(weight->rank, weight->dims) * (int64_t)dtype_bytes((int)weight->dtype));
+    return planner_aligned(count_of(weight->rank, weight->dims) * (int64_t)dtype_bytes((int)weight->dtype));
 }
 
 int64_t state_bytes(const Model *m, bool training)
@@ -218,13 +213,6 @@ static int prepare(Session *s, const Program *program, Fault *fault)
 }
 
 /* ---- a step ---- */
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static bool shapes_agree(const Model *m, int i, const int64_t *dims, const Arrived *arrived)
 {
     int64_t wanted[MAX_RANK] = {0};
@@ -323,7 +311,7 @@ static void step_broke(Session *s, const Step *step, int error, StepResult *resu
 /* Runs a step; 0 or its error. */
 int step_launch(Session *s, const Program *program, int64_t number, MendWatch watch, Step *step, double *seconds)
 {
-    const double start = now();
+    const double start = seconds_now();
     memcpy(s->late, s->dims, (size_t)s->model->n_dims * sizeof *s->dims);
     set_derived_hypers(s);
     *step = (Step){.dims = s->dims, .late = s->late, .arena = s->arena, .at = s->at, .weights = s->weights, .states = s->states};
@@ -348,7 +336,7 @@ int step_launch(Session *s, const Program *program, int64_t number, MendWatch wa
     if (mends) mend_end(s->mend, step);
     if (failed) ended = step->error;
     const int finished = device_finish(s->device);
-    *seconds = now() - start;
+    *seconds = seconds_now() - start;
     return ended ? ended : finished;
 }
 
@@ -415,7 +403,7 @@ static void after_scaled_step(Session *s, StepResult *result)
 int session_run(Session *session, const Program *program, const Batch *batch, StepResult *result, Fault *fault)
 {
     Session *s = session;
-    double start = now();
+    double start = seconds_now();
     memset(result, 0, sizeof *result);
     s->change = (BudgetChange){0};
     arrival_read(s->model, batch, s->arrived);
@@ -440,7 +428,7 @@ int session_run(Session *session, const Program *program, const Batch *batch, St
         if (trained && !result->overflowed) s->updates++;
     }
     result->memory = s->change;
-    result->seconds = now() - start;
+    result->seconds = seconds_now() - start;
     return status;
 }
 

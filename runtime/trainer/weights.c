@@ -9,11 +9,6 @@
 
 static const size_t CHUNK = (size_t)4 << 20; /* bytes that travel at once */
 
-static int64_t align(int64_t bytes)
-{
-    return (bytes + PLANNER_ALIGNMENT - 1) / PLANNER_ALIGNMENT * PLANNER_ALIGNMENT;
-}
-
 static int64_t weight_count(const WeightInfo *weight)
 {
     return count_of(weight->rank, weight->dims);
@@ -37,12 +32,12 @@ static int allocate_state(Session *s, Fault *fault)
     int64_t offset = 0;
     for (int i = 0; i < m->n_weights; i++) {
         s->weights[i] = s->state + offset;
-        offset += align((int64_t)weight_bytes(&m->weights[i]));
+        offset += planner_aligned((int64_t)weight_bytes(&m->weights[i]));
     }
     int64_t states_at = offset;
     for (int i = 0; i < s->n_states; i++) {
         s->states[i] = s->state + offset;
-        offset += align((int64_t)weight_bytes(&m->weights[m->states[i].weight]));
+        offset += planner_aligned((int64_t)weight_bytes(&m->weights[m->states[i].weight]));
     }
     return device_fault(device_clear(s->device, s->state + states_at, (size_t)(offset - states_at)),
                         "clearing the optimizer's states", fault);

@@ -7,10 +7,11 @@ The demonstration's model (a small GPT over bytes, with a longer table of places
 distribution, median 180, 99th centile 700.  The same program trains on the same text three times: each batch as long as it is, padded
 to the longest of all, padded to the next power of two.  Padding is not counted by the loss.  Tokens a second count what is not padding, and seconds
 are the processor's, on one thread, start and plans included: another process changes them little."""
-import argparse, math, os, random, resource, statistics, subprocess, sys, tempfile
+import argparse, math, os, random, statistics, subprocess, sys, tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'support'))
 import tensors
+from timing import processor_seconds
 
 MEDIAN, CENTILE, LONGEST, WORDS, IGNORED = 180, 700, 2048, 128, -100
 SPREAD = math.log(CENTILE / MEDIAN) / statistics.NormalDist().inv_cdf(0.99)
@@ -37,13 +38,6 @@ def batches(path, lengths, padded, batch):
     tensors.safetensors(path, made)
 
 
-def processor_seconds(command):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ, OMP_NUM_THREADS='1'))
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('disc_gen')
@@ -66,7 +60,7 @@ def main():
         for _ in range(args.rounds):
             for way in ways:
                 rates[way].append(args.batch * sum(lengths) / processor_seconds([work + '/built/trainer', '--batch-file', f'{work}/{way}.safetensors',
-                                                                                 '--steps', str(args.steps), '--variants', 'off', '--progress', 'never']))
+                                                                                 '--steps', str(args.steps), '--variants', 'off', '--progress', 'never'], stderr=subprocess.DEVNULL))
     print(f'{args.steps} batches of {args.batch}, lengths {min(lengths)} to {max(lengths)}, mean {statistics.mean(lengths):.0f}; {args.rounds} rounds')
     for way in ways:
         ratio = statistics.median(own / other for own, other in zip(rates['as long as it is'], rates[way]))

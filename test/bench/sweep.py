@@ -3,10 +3,11 @@
 llama2_1b planned at sequences of 700.
 
   sweep.py DISC_GEN [--docs docs] [--points 12] [--steps 8]"""
-import argparse, json, os, resource, subprocess, sys, tempfile
+import argparse, json, os, subprocess, sys, tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'support'))
 import tensors
 from chart import Panel, chart
+from timing import processor_seconds
 
 ZOO, BENCH = '../shared/zoo/architectures', '../shared/bench'
 GIB, MIB = 2.0 ** 30, 2.0 ** 20
@@ -35,14 +36,6 @@ def save(args, name, text):
     path = f'{args.docs}/{name}.svg'
     with open(path, 'w') as file: file.write(text)
     print(path)
-
-
-def processor_seconds(command):
-    """Of a process and all that it waited for."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=dict(os.environ, OMP_NUM_THREADS='1'))
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def measured(args, work):

@@ -5,12 +5,10 @@
 figures=vary
 [ -d ../shared/zoo ] || { echo "skipped: ../shared/zoo is not there"; exit 77; }
 for name in gpt2_dynamo llama_dynamo lstm_ae_dynamo resnet_script vit_script; do
-    zoo=../shared/zoo/$name
-    loss=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["loss"])' "$zoo/golden.json")
-    build "remat_$name" "$zoo/model.onnx" --loss "$loss"
+    build_zoo "remat_$name" "$name"
     for seed in 1 2; do
         mkdir -p "$scratch/$name"
-        python3 test/memory/remat.py "$built/trainer" "$scratch/$name" "$zoo/golden.safetensors" $seed || fail "$name, seed $seed"
+        python3 test/memory/remat.py "$built/trainer" "$scratch/$name" "../shared/zoo/$name/golden.safetensors" $seed || fail "$name, seed $seed"
     done
 done
 finish

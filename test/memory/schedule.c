@@ -11,7 +11,7 @@ static const int64_t MOST_DIM = 4096, LEAST_FLOPS = 0, MOST_FLOPS = (int64_t)1e1
 static void sizes_of(const Program *p, const int64_t *dims, int64_t *bytes)
 {
     p->bytes(dims, bytes);
-    for (int i = 0; i < p->n_buffers; i++) bytes[i] = (bytes[i] + PLANNER_ALIGNMENT - 1) / PLANNER_ALIGNMENT * PLANNER_ALIGNMENT;
+    for (int i = 0; i < p->n_buffers; i++) bytes[i] = planner_aligned(bytes[i]);
 }
 
 int main(int n, char **arguments)

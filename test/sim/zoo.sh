@@ -2,10 +2,9 @@
 [ -d ../shared/zoo ] || { echo "skipped: ../shared/zoo is not here"; exit 77; }
 . test/check.inc
 . test/build.inc
-for name in gpt2_dynamo llama_dynamo bert_script lstm_ae_dynamo vfm_dynamo moe_dynamo vit_script resnet_script unet_dynamo; do
+for name in $zoo_models; do
     zoo=../shared/zoo/$name
-    loss=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["loss"])' "$zoo/golden.json")
-    build sim.$name "$zoo/model.onnx" --loss "$loss"
+    build_zoo sim.$name "$name"
     simulate
     for order in seed=1,threads=64 seed=2,threads=64; do
         DISC_SIM=$order "$simulated" --batch-file "$zoo/golden.safetensors" --steps 1 --progress never --save-gradients "$scratch/$name.$order" \

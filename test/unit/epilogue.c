@@ -6,12 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <cmocka.h>
-
-typedef struct {
-    Arena *arena;
-    Symbols *s;
-    Graph *g;
-} World;
+#include "world.h"
 
 static const char dot_head[] = "graph infer(n: 1..4096 ~ 512)\n"
                                "  %0: f32[n, 16] = batch \"x\"\n"
