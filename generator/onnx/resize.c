@@ -82,21 +82,24 @@ static void keep_aspect_ratio(Resizing *r, Axis *axes, int n, bool smallest)
 static void read_scales(Import *im, const OnnxNode *node, int i, Axis *axes, int n)
 {
     Term *t = input_term(im, node, i);
-    Term *whole = t->tensor ? NULL : whole_elements(im, t, DTYPE_i64);
     if (term_count(t) != n) import_error(im, node, "scales are %s; wanted %d of them", term_text(im, t), n);
-    if (!whole && !(t->tensor && t->tensor->data))
-        import_error(im, node,
-                     "scales (\"%s\", %s) are computed from data; they must follow from constants and the sizes of inputs, so "
-                     "that shapes are known before a step runs",
-                     node->inputs[i], term_text(im, t));
     for (int k = 0; k < n; k++) {
-        int64_t known = 0;
-        if (whole && !expr_is_int(whole->content[k], &known)) {
-            axes[k].out = expr_mul(im->symbols, axes[k].in, whole->content[k]);
-            axes[k].is_ratio = true;
-            continue;
+        int64_t whole;
+        if (!element_number(im, t, k, &axes[k].scale)) {
+            Expr *e = element_expr(im, t, k);
+            if (!e)
+                import_error(
+                    im, node,
+                    "scales (\"%s\", %s) are computed from data; they must follow from constants and the sizes of inputs, so "
+                    "that shapes are known before a step runs",
+                    node->inputs[i], term_text(im, t));
+            if (!expr_is_int(e, &whole)) {
+                axes[k].out = expr_mul(im->symbols, axes[k].in, e);
+                axes[k].is_ratio = true;
+                continue;
+            }
+            axes[k].scale = (double)whole;
         }
-        axes[k].scale = whole ? (double)known : tensor_number(t->tensor, k);
         axes[k].out = scaled_size(im, node, axes[k].in, axes[k].scale);
     }
 }

@@ -61,6 +61,9 @@ Term *concat_terms(Import *im, const OnnxNode *node, Term *const *parts, int n, 
 Term *reshape_term(Import *im, Term *t, int rank, Expr *const *shape);
 /* Element of a term of one element: known, or seen through the casts to float that models compute sizes with; NULL otherwise. */
 Expr *scalar_expr(Import *im, const Term *t);
+Expr *element_expr(Import *im, const Term *t, int64_t i); /* the same of element i, row-major */
+/* Element i of a float term that is put together from constants and initializers; false where it is none. */
+bool element_number(Import *im, const Term *t, int64_t i, double *number);
 /* A float term as known integers of dtype (what a Cast makes of it): constants, and sizes computed in floats such as
  * Floor(Cast(height) * 0.5).  NULL where they cannot be told. */
 Term *whole_elements(Import *im, const Term *t, Dtype dtype);

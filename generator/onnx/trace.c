@@ -51,31 +51,26 @@ static Fraction combined(Import *im, OpKind kind, Fraction a, Fraction b)
 
 static Fraction trace(Import *im, const Value *v, int64_t i);
 
-static Fraction trace_view(Import *im, const Op *op, int64_t i)
+/* The operand that element *i of a view or concat comes from, and which element of it; NULL where op is none of these. */
+static const Value *seen_through(Import *im, const Op *op, int64_t *i)
 {
-    const Value *from = op->in[0];
-    int64_t count;
-    if (expr_is_int(value_count(im->graph, from), &count) && count == 1) return trace(im, from, 0);
-    return op->kind == OP_reshape ? trace(im, from, i) : unknown;
-}
-
-static Fraction trace_concat(Import *im, const Op *op, int64_t i)
-{
-    if (op->out[0]->rank != 1) return unknown;
-    for (int p = 0; p < op->n_in; p++) {
-        int64_t n;
-        if (!expr_is_int(op->in[p]->shape[0], &n)) return unknown;
-        if (i < n) return trace(im, op->in[p], i);
-        i -= n;
+    int64_t n, start;
+    switch (op->kind) {
+    case OP_broadcast:
+        if (!expr_is_int(value_count(im->graph, op->in[0]), &n) || n != 1) return NULL;
+        *i = 0;
+        return op->in[0];
+    case OP_reshape: return op->in[0];
+    case OP_slice:
+        if (op->out[0]->rank != 1 || !expr_is_int(op_exprs(op, ATTR_start, NULL)[0], &start)) return NULL;
+        *i = start + *i * op_ints(op, ATTR_step, NULL)[0];
+        return op->in[0];
+    case OP_concat:
+        for (int p = 0; op->out[0]->rank == 1 && p < op->n_in && expr_is_int(op->in[p]->shape[0], &n); p++, *i -= n)
+            if (*i < n) return op->in[p];
+        return NULL;
+    default: return NULL;
     }
-    return unknown;
-}
-
-static Fraction trace_slice(Import *im, const Op *op, int64_t i)
-{
-    int64_t start;
-    if (op->out[0]->rank != 1 || !expr_is_int(op_exprs(op, ATTR_start, NULL)[0], &start)) return unknown;
-    return trace(im, op->in[0], start + i * op_ints(op, ATTR_step, NULL)[0]);
 }
 
 static Fraction rounded(Import *im, OpKind kind, Fraction f)
@@ -127,9 +122,12 @@ static Fraction trace(Import *im, const Value *v, int64_t i)
             return v->dtype == DTYPE_bool ? unknown : trace(im, op->in[0], i);
         return unknown;
     case OP_reshape:
-    case OP_broadcast: return trace_view(im, op, i);
-    case OP_concat: return trace_concat(im, op, i);
-    case OP_slice: return trace_slice(im, op, i);
+    case OP_broadcast:
+    case OP_concat:
+    case OP_slice: {
+        const Value *from = seen_through(im, op, &i);
+        return from ? trace(im, from, i) : unknown;
+    }
     case OP_floor:
     case OP_ceil: return trace_rounded(im, op, i);
     case OP_relu: {
@@ -148,17 +146,33 @@ static Fraction trace(Import *im, const Value *v, int64_t i)
     }
 }
 
+Expr *element_expr(Import *im, const Term *t, int64_t i)
+{
+    if (t->content) return t->content[i];
+    Fraction f = t->tensor && t->tensor->data && dtype_is_float(t->dtype) ? fraction_of(im, tensor_number(t->tensor, i))
+                 : t->value                                               ? trace(im, t->value, i)
+                                                                          : unknown;
+    return f.under == 1 ? f.over : NULL;
+}
+
 Expr *scalar_expr(Import *im, const Term *t)
 {
-    if (term_count(t) != 1) return NULL;
-    if (t->content) return t->content[0];
-    if (t->tensor && t->tensor->data && dtype_is_float(t->dtype)) {
-        Fraction f = fraction_of(im, tensor_number(t->tensor, 0));
-        return f.under == 1 ? f.over : NULL;
+    return term_count(t) == 1 ? element_expr(im, t, 0) : NULL;
+}
+
+bool element_number(Import *im, const Term *t, int64_t i, double *number_)
+{
+    if (t->tensor && t->tensor->data) {
+        *number_ = tensor_number(t->tensor, i);
+        return true;
     }
-    if (!t->value) return NULL;
-    Fraction f = trace(im, t->value, 0);
-    return f.under == 1 ? f.over : NULL;
+    const Value *v = t->content ? NULL : t->value;
+    while (v && v->def && v->def->kind != OP_constant)
+        v = v->def->kind == OP_cast ? v->def->in[0] : seen_through(im, v->def, &i);
+    const void *data = !v ? NULL : v->def ? op_attr(v->def, ATTR_data)->data : v->origin == FROM_WEIGHT ? v->tensor->data : NULL;
+    if (!data || !dtype_is_float(v->dtype)) return false;
+    *number_ = element_read(v->dtype, data, i);
+    return true;
 }
 
 Term *whole_elements(Import *im, const Term *t, Dtype dtype)

@@ -206,6 +206,18 @@ static void detached_values_stay_exact(void **state)
     for (int64_t i = 0; i < with.n; i++) assert_float_equal(with.at[i], without.at[i], 1e-9);
 }
 
+/* Scales put together by Concat, as interpolate(scale_factor=..) exports them where no constants are folded; and ones that sizes give. */
+static void scales_are_followed(void **state)
+{
+    (void)state;
+    const char *text = "in x f32 batch,2,height,width\nconst none 0 =0\nconst one 1 =1\nconst two 1 =1.5\n"
+                       "Concat c: one one two two -> scales axis=0\nResize r: x none scales -> y\nout y\n";
+    shape_is(import_with(text, true, 0)->outputs.at[0], "batch, 2, height + height//2, width + width//2");
+    const char *cast = "in x f32 batch,2,height,width\nconst none 0 =0\nconst scales 4 =2.5\nCast d: scales -> wide to=11\n"
+                       "Cast f: wide -> again to=1\nResize r: x none again -> y\nout y\n";
+    shape_is(import_with(cast, true, 0)->outputs.at[0], "2*batch + batch//2, 5, 2*height + height//2, 2*width + width//2");
+}
+
 /* ---- messages ---- */
 static void import_text(void *text)
 {
@@ -247,6 +259,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(attention_keeps_shared_heads_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(quantization_passes_gradients_straight_through, setup, teardown),
         cmocka_unit_test_setup_teardown(detached_values_stay_exact, setup, teardown),
+        cmocka_unit_test_setup_teardown(scales_are_followed, setup, teardown),
         cmocka_unit_test_setup_teardown(errors_name_node_and_types, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
