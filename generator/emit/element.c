@@ -167,18 +167,16 @@ static Code dims(Kernel *k, Value *v, const Index *index)
     return (Code){buf_text(&text), BINDS_LOW, affine_level(k, &at)};
 }
 
-static Code random_number(Kernel *k, Value *v, const Index *index)
+static Code random_number(Kernel *k, Value *v, Code place)
 {
     const bool uniform = strcmp(op_text(v->def, ATTR_distribution), "uniform") == 0;
-    Affine at = index_flat(k, v, index);
-    affine_seen(k, &at);
     const char *seed = param_other(k, ARG_SEED, "seed", "uint64_t", NULL),
                *step = param_other(k, ARG_STEP, "step", "int64_t", NULL);
     /* the operation's own number is a parameter, so that all dropouts share a kernel */
     const char *stream = param_other(k, ARG_EXPR, "stream", "int64_t", expr_int(k->symbols, op_int(v->def, ATTR_seed)));
     return (Code){text_of(k, "%s_%s(philox(%s, %s, %s, %s))", uniform ? "uniform" : "normal",
-                          v->dtype == DTYPE_f64 ? "double" : "float", seed, step, stream, affine_text(k, &at)),
-                  BINDS_ATOM, affine_level(k, &at)};
+                          v->dtype == DTYPE_f64 ? "double" : "float", seed, step, stream, place.text),
+                  BINDS_ATOM, place.level};
 }
 
 /* ---- elementwise ---- */
@@ -328,6 +326,7 @@ static Code elementwise(Kernel *k, Value *v, const Index *index)
             in[i].binds < BINDS_ATOM + (strchr(in[i].text, '(') != NULL))
             in[i] = named(k, in[i], compute_type(op->in[i]->dtype), local_name(k, op->in[i]));
     if (op->kind == OP_cast) return cast_code(k, v->dtype, op->in[0]->dtype, in[0]);
+    if (op->kind == OP_random_at) return random_number(k, v, in[0]);
     if (op->kind == OP_bitcast)
         return (Code){text_of(k, "bit_cast<%s>(%s)", dtype_c(v->dtype), in[0].text), BINDS_ATOM, in[0].level};
     const char *text = op_expression(op, op->in[op->n_in - 1]->dtype);
@@ -566,7 +565,11 @@ static Code compute(Kernel *k, Value *v, const Index *index)
     switch (v->def->kind) {
     case OP_constant: return constant(k, v, index);
     case OP_dims: return dims(k, v, index);
-    case OP_random: return random_number(k, v, index);
+    case OP_random: {
+        Affine at = index_flat(k, v, index);
+        affine_seen(k, &at);
+        return random_number(k, v, (Code){affine_text(k, &at), BINDS_LOW, affine_level(k, &at)});
+    }
     case OP_broadcast: return broadcast(k, v, index);
     case OP_reshape: return reshaped(k, v, index);
     case OP_transpose: return transpose(k, v, index);

@@ -157,7 +157,8 @@ const char *made_word(const Value *v)
     case OP_and: return "both";
     case OP_or: return "either";
     case OP_select: return made_by(a, OP_eq) && is_label(a) ? "of_label" : "chosen";
-    case OP_random: return "noise";
+    case OP_random:
+    case OP_random_at: return "noise";
     case OP_iota: return "position";
     case OP_dims: return "count";
     case OP_reduce_sum: return sum_word(v);

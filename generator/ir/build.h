@@ -26,6 +26,7 @@ Value *b_iota(Graph *g, Dtype dtype, int axis, int rank, Expr *const *shape);
 Value *b_dims(Graph *g, Expr *const *content, int n);   /* i64 vector */
 Value *b_dim(Graph *g, Expr *content);                  /* i64 scalar */
 Value *b_random(Graph *g, const char *distribution, int64_t seed, Dtype dtype, int rank, Expr *const *shape);
+Value *b_random_at(Graph *g, const char *distribution, int64_t seed, Dtype dtype, Value *place); /* place: u64 */
 
 /* index */
 Value *b_broadcast(Graph *g, Value *a, const int64_t *axes, int rank, Expr *const *shape);

@@ -61,11 +61,19 @@ Value *b_dim(Graph *g, Expr *content)
     return dims(g, &content, 1, 0);
 }
 
-Value *b_random(Graph *g, const char *distribution, int64_t seed, Dtype dtype, int rank, Expr *const *shape)
+static Value *drawn(Graph *g, Value *v, const char *distribution, int64_t seed)
 {
-    fits(dtype_is_float(dtype) && (strcmp(distribution, "uniform") == 0 || strcmp(distribution, "normal") == 0));
-    Value *v = make(g, OP_random, NULL, 0, dtype, rank, shape);
+    fits(dtype_is_float(v->dtype) && (strcmp(distribution, "uniform") == 0 || strcmp(distribution, "normal") == 0));
     op_set_text(g, v->def, ATTR_distribution, distribution);
     op_set_int(g, v->def, ATTR_seed, seed);
     return v;
+}
+Value *b_random(Graph *g, const char *distribution, int64_t seed, Dtype dtype, int rank, Expr *const *shape)
+{
+    return drawn(g, make(g, OP_random, NULL, 0, dtype, rank, shape), distribution, seed);
+}
+Value *b_random_at(Graph *g, const char *distribution, int64_t seed, Dtype dtype, Value *place)
+{
+    fits(place->dtype == DTYPE_u64);
+    return drawn(g, make(g, OP_random_at, &place, 1, dtype, place->rank, place->shape), distribution, seed);
 }

@@ -77,6 +77,11 @@ const OpInfo *op_info(OpKind kind)
     return &infos[kind];
 }
 
+bool op_kind_draws(OpKind kind)
+{
+    return kind == OP_random || kind == OP_random_at;
+}
+
 bool op_kind_named(const char *name, OpKind *kind)
 {
     for (int k = 0; k < OPS_COUNT; k++) {

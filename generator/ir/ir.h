@@ -70,6 +70,7 @@ const OpInfo *op_info(OpKind kind);
 const char *attr_name(AttrKey key);
 AttrKind attr_kind(AttrKey key);
 bool attr_named(const char *name, AttrKey *key);
+bool op_kind_draws(OpKind kind); /* random numbers */
 bool op_kind_named(const char *name, OpKind *kind);
 
 typedef struct Graph Graph;

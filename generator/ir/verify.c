@@ -87,9 +87,8 @@ static void verify_elementwise(const Verify *v, const Op *op)
     for (int i = first + 1; i < op->n_in; i++)
         if (op->in[i]->dtype != op->in[first]->dtype) verify_wrong(v, op, "operands of different element types");
     if (first && op->in[0]->dtype != DTYPE_bool) verify_wrong(v, op, "the condition is no bool");
-    Dtype wanted = compares(op->kind)                              ? DTYPE_bool
-                   : op->kind == OP_cast || op->kind == OP_bitcast ? out->dtype
-                                                                   : op->in[first]->dtype;
+    const bool any = op->kind == OP_cast || op->kind == OP_bitcast || op->kind == OP_random_at;
+    Dtype wanted = compares(op->kind) ? DTYPE_bool : any ? out->dtype : op->in[first]->dtype;
     if (op->kind == OP_bitcast && dtype_bytes(out->dtype) != dtype_bytes(op->in[0]->dtype))
         verify_wrong(v, op, "types of different widths");
     if (out->dtype != wanted) verify_wrong(v, op, "gives %s, wanted %s", dtype_name(out->dtype), dtype_name(wanted));

@@ -32,6 +32,7 @@ typedef struct Import {
     Map *tensors;          /* name -> Tensor *, shared between imports */
     struct ImportReport *report; /* what to tell the user: folded norms, ignored Dropouts, … */
     int64_t next_seed;     /* for random operators without a seed, the same in each import */
+    int64_t copy;          /* which copy of an unrolled loop's body is being imported, from 1; 0: none */
     Map *weight_names;     /* of every initializer and Constant, by its address: unique in the model */
     Map *weight_inputs;    /* name -> the program's input that holds it, once used */
 } Import;

@@ -105,7 +105,10 @@ static bool unroll(Import *im, const OnnxNode *node, const Loop *l, int64_t trip
     for (; going && steps < trips; steps++) {
         inputs[0] = known_term(im, DTYPE_i64, steps);
         inputs[1] = known_term(im, DTYPE_bool, 1);
+        const int64_t before = im->copy;
+        im->copy = before * MOST_UNROLLED + steps + 1;
         import_inline(im, l->body, inputs, n, l->results);
+        im->copy = before;
         if (!known_truth(l->results[0], &going)) return false;
         for (int i = 0; i < l->carries; i++) inputs[i + 2] = l->results[i + 1];
         for (int i = 0; i < l->stacked; i++) stacked[i * trips + steps] = l->results[1 + l->carries + i];
@@ -125,7 +128,8 @@ static bool loop_as_scan(Import *im, const OnnxNode *node, const Loop *l)
         carry[i] = carry_parameter(im, node, l->body->inputs[i + 2].name, l->initial[i]);
         scope_define(im, l->body->inputs[i + 2].name, carry[i]);
     }
-    scope_define(im, l->body->inputs[0].name, term_of_value(im, body_parameter(im, l->body->inputs[0].name, DTYPE_i64, 0, NULL)));
+    body->iteration = body_parameter(im, l->body->inputs[0].name, DTYPE_i64, 0, NULL);
+    scope_define(im, l->body->inputs[0].name, term_of_value(im, body->iteration));
     scope_define(im, l->body->inputs[1].name, known_term(im, DTYPE_bool, 1));
     body_results(im, l->body, l->results);
     bool going;
@@ -171,7 +175,7 @@ static void loop_as_while(Import *im, const OnnxNode *node, const Loop *l)
     Value *first = has_input(node, 1) ? input(im, node, 1) : b_number(g, DTYPE_bool, 1);
     first = going_on(g, first, b_number(g, DTYPE_i64, 0), limit_of(im, node, l));
     Body *body = body_open(im, l->body, "body");
-    Value *iteration = body_parameter(im, l->body->inputs[0].name, DTYPE_i64, 0, NULL);
+    Value *iteration = body->iteration = body_parameter(im, l->body->inputs[0].name, DTYPE_i64, 0, NULL);
     scope_define(im, l->body->inputs[0].name, term_of_value(im, iteration));
     scope_define(im, l->body->inputs[1].name, known_term(im, DTYPE_bool, 1));
     Term **carry = NEW_ARRAY(im->arena, Term *, l->carries + 1);
@@ -251,7 +255,21 @@ static Value *walked(Import *im, const OnnxNode *node, int input_, int i, bool a
     return listed(node, "scan_input_directions", i) && !all_reversed ? reversed(im, x) : x;
 }
 
-/* The body over operands: carries, then sequences, time first. */
+static bool draws_numbers(const OnnxGraph *g)
+{
+    static const char *const drawing[] = {"Dropout", "Bernoulli", "Multinomial"};
+    bool found = false;
+    for (int n = 0; n < g->n_nodes; n++) {
+        const OnnxNode *node = g->nodes[n];
+        found |= strncmp(node->op_type, "Random", strlen("Random")) == 0;
+        for (size_t i = 0; i < sizeof drawing / sizeof *drawing; i++) found |= strcmp(node->op_type, drawing[i]) == 0;
+        for (int a = 0; a < node->n_attributes; a++)
+            if (node->attributes[a].type == ONNX_ATTR_GRAPH) found |= draws_numbers(node->attributes[a].g);
+    }
+    return found;
+}
+
+/* The body over operands: carries, then sequences, time first; behind them the iteration, for random numbers alone. */
 static Op *scan_over(Import *im, const OnnxNode *node, const OnnxGraph *sub, Values operands, int carries, bool reverse)
 {
     int slices = operands.n - carries;
@@ -266,6 +284,11 @@ static Op *scan_over(Import *im, const OnnxNode *node, const OnnxGraph *sub, Val
         Term *t = term_of_value(im, body_parameter(im, sub->inputs[i].name, v->dtype, v->rank - is_slice, v->shape + is_slice));
         if (!is_slice) carry[i] = t;
         scope_define(im, sub->inputs[i].name, t);
+    }
+    if (draws_numbers(sub)) {
+        vec_push(im->arena, &operands, b_iota(body->outer->graph, DTYPE_i64, 0, 1, &length));
+        body->iteration = body_parameter(im, "iteration", DTYPE_i64, 0, NULL);
+        slices++;
     }
     body_results(im, sub, results);
     for (int i = 0; i < sub->n_outputs; i++) {

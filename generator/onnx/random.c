@@ -1,5 +1,5 @@
 /* Random operators: Dropout, RandomNormal and RandomUniform, Bernoulli, Multinomial.
- * Each has a seed of its own; numbers come from it and the step, so that a step can be replayed. */
+ * Each has a seed of its own; numbers come from it, the step and, in loops, the iteration, so that a step can be replayed. */
 #include "onnx/terms.h"
 #include <string.h>
 
@@ -8,12 +8,26 @@ static int64_t seed_of(Import *im, const OnnxNode *node)
 {
     int64_t next = im->next_seed++;
     const OnnxAttribute *given = attr_get(node, "seed");
+    const int64_t copy = im->copy * ((int64_t)1 << 34);
     if (!given) return next;
-    if (given->type == ONNX_ATTR_INT) return given->i ^ ((int64_t)1 << 33); /* Dropout's; apart from those counted */
+    if (given->type == ONNX_ATTR_INT) return (given->i ^ ((int64_t)1 << 33)) + copy; /* Dropout's; apart from those counted */
     float seed = (float)attr_float(node, "seed", 0);
     uint32_t bits;
     memcpy(&bits, &seed, sizeof bits);
-    return (int64_t)bits + ((int64_t)1 << 32);
+    return (int64_t)bits + ((int64_t)1 << 32) + copy;
+}
+
+/* Random numbers of a node.  In a loop's body others in each iteration: their places lie one iteration's behind those of the one before. */
+static Value *draw(Import *im, const char *distribution, int64_t seed, Dtype dtype, int rank, Expr *const *shape)
+{
+    const double apart = (double)(((int64_t)1 << 40) + 15); /* a prime beyond any tensor's number of elements */
+    Graph *g = im->graph;
+    Value *turn = body_turn(im, im->scope->body);
+    if (!turn) return b_random(g, distribution, seed, dtype, rank, shape);
+    Expr *count = expr_product(im->symbols, shape, rank);
+    Value *place = b_reshape(g, b_iota(g, DTYPE_u64, 0, 1, &count), rank, shape);
+    place = b_add(g, place, b_broadcast_to(g, b_mul(g, turn, b_number(g, DTYPE_u64, apart)), rank, shape));
+    return b_random_at(g, distribution, seed, dtype, place);
 }
 
 /* ---- Dropout ---- */
@@ -36,7 +50,7 @@ static void drop(Import *im, const OnnxNode *node, Term *t, Value *ratio, int64_
     Graph *g = im->graph;
     Value *x = term_value(im, t), *zero = b_like(g, x, 0), *one = b_like(g, x, 1);
     Dtype dtype = x->dtype == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
-    Value *kept = b_binary(g, OP_le, b_cast(g, ratio, dtype), b_random(g, "uniform", seed, dtype, x->rank, x->shape));
+    Value *kept = b_binary(g, OP_le, b_cast(g, ratio, dtype), draw(im, "uniform", seed, dtype, x->rank, x->shape));
     Value *scale = b_div(g, one, b_sub(g, one, b_cast(g, ratio, x->dtype)));
     output(im, node, 0, b_select(g, kept, b_mul(g, x, scale), zero));
     output(im, node, 1, kept);
@@ -79,7 +93,7 @@ static void random_numbers(Import *im, const OnnxNode *node, Dtype dtype, int ra
     double low = attr_float(node, "low", 0);
     double shift = normal ? attr_float(node, "mean", 0) : low;
     double scale = normal ? attr_float(node, "scale", 1) : attr_float(node, "high", 1) - low;
-    Value *v = b_random(g, normal ? "normal" : "uniform", seed_of(im, node), dtype, rank, shape);
+    Value *v = draw(im, normal ? "normal" : "uniform", seed_of(im, node), dtype, rank, shape);
     if (scale != 1) v = b_mul(g, v, b_like(g, v, scale));
     if (shift != 0) v = b_add(g, v, b_like(g, v, shift));
     output(im, node, 0, v);
@@ -102,7 +116,7 @@ void import_Bernoulli(Import *im, const OnnxNode *node)
 {
     Graph *g = im->graph;
     Value *p = input(im, node, 0);
-    Value *u = b_random(g, "uniform", seed_of(im, node), p->dtype, p->rank, p->shape);
+    Value *u = draw(im, "uniform", seed_of(im, node), p->dtype, p->rank, p->shape);
     output(im, node, 0, b_cast(g, b_binary(g, OP_lt, u, p), random_dtype(im, node, p->dtype)));
 }
 
@@ -113,7 +127,7 @@ void import_Multinomial(Import *im, const OnnxNode *node)
     Value *logits = input(im, node, 0);
     if (logits->rank != 2) import_error(im, node, "probabilities are %s; wanted rank 2", type_text(im, logits));
     Expr *shape[] = {logits->shape[0], number(im, attr_int(node, "sample_size", 1)), logits->shape[1]};
-    Value *u = b_random(g, "uniform", seed_of(im, node), logits->dtype, 3, shape);
+    Value *u = draw(im, "uniform", seed_of(im, node), logits->dtype, 3, shape);
     u = b_binary(g, OP_max, u, b_like(g, u, 1e-20));
     Value *noise = b_unary(g, OP_neg, b_unary(g, OP_log, b_unary(g, OP_neg, b_unary(g, OP_log, u))));
     Value *y = b_arg(g, OP_arg_max, b_add(g, b_expand_dims(g, logits, 1), noise), 2, false);

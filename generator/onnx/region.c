@@ -108,6 +108,19 @@ Value *body_capture(Import *im, Body *body, Value *outside)
     return inside;
 }
 
+Value *body_turn(Import *im, Body *body)
+{
+    enum { FURTHER_IN = 1048583 }; /* a prime: turns of nested loops meet only after as many iterations */
+    Graph *g = body->graph;
+    if (body->turn || !body->outer) return body->turn;
+    Value *outer = body_turn(im, body->outer);
+    if (outer) outer = body_capture(im, body, outer);
+    if (!body->iteration) return outer;
+    body->turn = b_cast(g, body->iteration, DTYPE_u64);
+    if (outer) body->turn = b_add(g, b_mul(g, outer, b_number(g, DTYPE_u64, FURTHER_IN)), body->turn);
+    return body->turn;
+}
+
 Value *value_from_program(Import *im, Body *body, Value *value)
 {
     return body->outer ? body_capture(im, body, value_from_program(im, body->outer, value)) : value;

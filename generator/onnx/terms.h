@@ -16,6 +16,8 @@ typedef struct Body {
     struct Scope *outer_scope; /* where the body's subgraph stands */
     Values outside;            /* captured values of the outer graph, beside ... */
     Values inside;             /* ... the parameters they became */
+    Value *iteration;          /* of a loop: i64 (), how often its body has run; NULL: no loop's */
+    Value *turn;               /* of a loop: u64 (), the same of all loops around it too, once asked for */
 } Body;
 
 typedef struct Scope {
@@ -36,6 +38,8 @@ Value *body_parameter(Import *im, const char *name, Dtype dtype, int rank, Expr 
 void body_close(Import *im);
 /* The parameter of body that outside, a value of the graph around it, comes in through. */
 Value *body_capture(Import *im, Body *body, Value *outside);
+/* A number for each time that the body's nodes run, u64 (), as the body sees it; NULL: they run once. */
+Value *body_turn(Import *im, Body *body);
 /* A value of the program as the present body sees it. */
 Value *value_from_program(Import *im, Body *body, Value *value);
 void import_nodes(Import *im, const OnnxGraph *graph); /* those that an output needs */

@@ -103,6 +103,7 @@ static int op_axis(const Cell *c, const Op *op)
     switch (op_info(op->kind)->class) {
     case ELEMENTWISE: {
         int axis = NO_ROWS;
+        if (op->kind == OP_random_at) return MIXED;
         for (int i = 0; i < op->n_in; i++) {
             const int from = c->axis[op->in[i]->id];
             if (from != NO_ROWS && axis != NO_ROWS && from != axis) return MIXED;

@@ -118,6 +118,7 @@ NO_GRADIENT(is_nan)
 NO_GRADIENT(not )
 NO_GRADIENT(bit_not)
 NO_GRADIENT(bitcast)
+NO_GRADIENT(random_at)
 
 void gradient_cast(Backward *b, Op *op)
 {

@@ -84,12 +84,12 @@ static bool transcendental(OpKind kind)
     }
 }
 
-/* Worth stacking rather than doing again; random numbers would not even be the same. */
+/* Worth stacking rather than doing again. */
 static bool costly(const Op *op)
 {
     OpClass class = op_info(op->kind)->class;
     return class == DOT || class == CONV || class == POOL || class == SORT || class == SCATTER || class == CUMULATIVE ||
-           class == REGION || op->kind == OP_random || transcendental(op->kind);
+           class == REGION || op_kind_draws(op->kind) || transcendental(op->kind);
 }
 
 /* By operation of the body: COSTLY; CHEAP; or the operand through which alone the result of a costly one reaches it, as of add in

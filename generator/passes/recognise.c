@@ -112,7 +112,7 @@ static bool find_softmax(Attend *a)
 static bool near_softmax(const Value *v, int depth, bool *random)
 {
     if (!v->def || !depth) return false;
-    if (v->def->kind == OP_random) *random = true;
+    if (op_kind_draws(v->def->kind)) *random = true;
     if (v->def->kind == OP_softmax) return op_int(v->def, ATTR_axis) == v->rank - 1 && v->rank >= 3;
     const OpClass class = op_info(v->def->kind)->class;
     bool found = false;

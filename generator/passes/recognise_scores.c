@@ -47,7 +47,7 @@ static bool is_pure(const Attend *a, const Value *v)
     const OpClass class = v->def ? op_info(v->def->kind)->class : EFFECT;
     uint8_t *known = &a->pure[v->id];
     if (*known) return *known == YES;
-    bool pure = class == ELEMENTWISE || class == INDEX || (class == SOURCE && v->def->kind != OP_random);
+    bool pure = (class == ELEMENTWISE || class == INDEX || class == SOURCE) && !op_kind_draws(v->def->kind);
     for (int i = 0; pure && i < v->def->n_in; i++) pure = is_pure(a, v->def->in[i]);
     *known = pure ? YES : NO;
     return pure;
@@ -66,7 +66,8 @@ static bool is_whole(const Attend *a, const Value *v)
 static bool belongs(const Attend *a, const Value *v)
 {
     const OpClass class = v->def ? op_info(v->def->kind)->class : EFFECT;
-    if (class == SOURCE) return v->def->kind != OP_random;
+    if (v->def && op_kind_draws(v->def->kind)) return false;
+    if (class == SOURCE) return true;
     if (v->def && (v->def->kind == OP_broadcast || v->def->kind == OP_reshape || v->def->kind == OP_transpose)) return true;
     return (class == ELEMENTWISE || class == INDEX) && (is_whole(a, v) || a->depends[v->id] == SCORES || is_pure(a, v));
 }
@@ -79,7 +80,7 @@ static Value *capture(Attend *a, Value *v)
                                 v->tensor ? v->tensor->name : v->def ? v->def->source : v->name));
         return NULL;
     }
-    if (v->def && v->def->kind == OP_random) {
+    if (v->def && op_kind_draws(v->def->kind)) {
         attend_no(a, "its scores are random");
         return NULL;
     }

@@ -1,4 +1,4 @@
-"""A classifier with batch norm and dropout as they are in training, and a loop that ends by what it computes.  model.py FOLDER: model.onnx and batch.safetensors"""
+"""A classifier with batch norm and dropout as they are in training, and a loop that ends by what it computes, with dropout in its body.  model.py FOLDER: model.onnx and batch.safetensors"""
 import os, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import tensors as t
@@ -9,7 +9,8 @@ weight = lambda name, *dims: tensor(name, FLOAT, dims, r.reals(t.product(dims)))
 full = lambda name, value, *dims: tensor(name, FLOAT, dims, [value] * t.product(dims))
 grow = body([
     node("Mul", ["v", "rate"], ["vr"]),
-    node("Tanh", ["vr"], ["grown"]),
+    node("Tanh", ["vr"], ["all"]),
+    node("Dropout", ["all", "ratio", "yes"], ["grown"]),
     node("Add", ["v", "grown"], ["next"]),
     node("ReduceSumSquare", ["next"], ["size"], keepdims=0),
     node("Less", ["size", "bound"], ["going_on"]),

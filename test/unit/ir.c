@@ -353,6 +353,7 @@ static void add_elementwise(World *w)
     b_unary(g, OP_not, c);
     b_unary(g, OP_bit_not, i);
     b_cast(g, x, DTYPE_bf16);
+    b_random_at(g, "normal", 7, DTYPE_f32, b_cast(g, i, DTYPE_u64));
     for (int k = OP_add; k <= OP_le; k++) b_binary(g, (OpKind)k, x, x);
     for (int k = OP_and; k <= OP_xor; k++) b_binary(g, (OpKind)k, c, c);
     for (int k = OP_bit_and; k <= OP_shift_right; k++) b_binary(g, (OpKind)k, i, i);
