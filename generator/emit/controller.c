@@ -104,10 +104,6 @@ static const char *state_name(const Layout *l, int i)
 {
     return l->states.at[i].c;
 }
-static const char *state_comment(const Layout *l, int i)
-{
-    return arena_text(l->arena, "\"%s\"", l->states.at[i].tensor->name);
-}
 static const char *hyper_name(const Layout *l, int i)
 {
     return l->hypers.at[i].c;
@@ -166,6 +162,44 @@ static void tensor_struct(Buf *out, const Layout *l, const char *name, const cha
                name, list);
 }
 
+/* What the optimizer keeps of each weight, the same of all. */
+static void states_struct(Buf *out, const Layout *l)
+{
+    const Tensor *first = l->states.at[0].tensor;
+    int members = 0, width = 0;
+    buf_put(out, "/* What the optimizer keeps of a weight. */\ntemplate <class T> struct WeightState {\n    T ");
+    for (; members < l->states.n && l->states.at[members].tensor->of == first->of; members++)
+        buf_printf(out, "%s*%s", members ? ", " : "", layout_state_member(l, l->states.at[members].tensor));
+    buf_put(out, ";\n};\ntypedef struct { /* in the order of Model.states */\n");
+    for (int i = 0; i < l->states.n; i += members) {
+        const int length = (int)strlen(layout_state(l, l->states.at[i].tensor));
+        if (length > width) width = length;
+    }
+    for (int i = 0; i < l->states.n; i++) {
+        const Tensor *t = l->states.at[i].tensor;
+        check(t->of == l->states.at[i - i % members].tensor->of &&
+              !strcmp(layout_state_member(l, t), layout_state_member(l, l->states.at[i % members].tensor)));
+        if (i % members) continue;
+        const char *name = strchr(layout_state(l, t), '>') + 1;
+        buf_printf(out, "    WeightState<%s> %s;%*s /* \"%s\" */\n", dtype_c(t->dtype), name,
+                   width - (int)strlen(layout_state(l, t)), "", remark(l->arena, t->of->name));
+    }
+    buf_put(out, "} States;\nstatic inline const States *states_of(const Step *s)\n{\n    return (const States *)s->states;\n}\n\n");
+}
+
+/* The optimizer's settings at a step. */
+static void hypers_struct(Buf *out, const Layout *l)
+{
+    buf_put(out, "typedef struct { /* of the optimizer, at a step */\n");
+    for (int i = 0; i < l->hypers.n; i++)
+        buf_printf(out, "    %s %s;\n", dtype_c(l->hypers.at[i].value->dtype), c_name(l->arena, l->hypers.at[i].value->name));
+    buf_put(out, "} Hypers;\nstatic inline Hypers hypers_of(const Step *s)\n{\n    Hypers hypers;\n");
+    for (int i = 0; i < l->hypers.n; i++)
+        buf_printf(out, "    hypers.%s = (%s)s->hypers[HYPER_%s];\n", c_name(l->arena, l->hypers.at[i].value->name), dtype_c(l->hypers.at[i].value->dtype),
+                   upper(l->arena, l->hypers.at[i].c));
+    buf_put(out, "    return hypers;\n}\n\n");
+}
+
 bool project_falls_back(const Project *p)
 {
     return p->train && !p->options->no_fuse && !p->tables_alone;
@@ -193,7 +227,8 @@ const char *model_h(const Project *project, const Layout *l, Program *const *pro
     }
     buf_put(&out, "#ifdef __cplusplus\n}\n#include \"runtime/device/device.h\"\n\n");
     if (l->weights.n) tensor_struct(&out, l, "Weights", "weights", "weights_of", l->weights.at, l->weights.n, weight_comment);
-    if (l->states.n) tensor_struct(&out, l, "States", "states", "states_of", l->states.at, l->states.n, state_comment);
+    if (l->states.n) states_struct(&out, l);
+    if (l->hypers.n) hypers_struct(&out, l);
     buf_put(&out, "/* The dims of a step: what its batch has, or constants in a variant that is made for some dims alone. */\n"
                   "#ifdef VARIANT_DIMS\n"
                   "static constexpr Dims variant_dims = {VARIANT_DIMS};\n"

@@ -88,6 +88,8 @@ typedef struct {
         ARG_VALUE,   /* pointer to the value's first element: buffer, weight, state, batch tensor; not const for results */
         ARG_EXPR,    /* int64_t by value; late dims as far as they are known */
         ARG_HYPER,   /* a FROM_HYPER value, by value, in its dtype's C type: (float)s->hypers[i], (int64_t)s->hypers[i] */
+        ARG_HYPERS,  /* all of them, by value: Hypers of model.h */
+        ARG_STATE,   /* what the optimizer keeps of a weight, by value: WeightState of model.h; value: one of its tensors */
         ARG_SEED,    /* s->seed, uint64_t */
         ARG_STEP,    /* s->number, int64_t */
         ARG_LATER,   /* bool: a loop over blocks of rows is past its first */

@@ -310,6 +310,13 @@ static bool updates(const Kernel *k)
     return k->group->assigns.n > 0 && strcmp(main_op(k->group)->role, "optimizer") == 0;
 }
 
+bool updates_in_place(const Group *group)
+{
+    int computed = 0;
+    for (int i = 0; i < group->ops.n; i++) computed += op_info(group->ops.at[i]->kind)->class == ELEMENTWISE;
+    return group->kind == GROUP_LOOP && group->assigns.n > 0 && computed > 1 && strcmp(main_op(group)->role, "optimizer") == 0;
+}
+
 /* The name of an operand: a setting's own; what it is; its own where it is a result read again. */
 static const char *telling_name(Kernel *k, const Value *v)
 {
@@ -342,8 +349,39 @@ const char *local_name(Kernel *k, const Value *v)
     return target ? text_of(k, "next_%s", target_name(k, target)) : made_word(v);
 }
 
+bool is_replaced(const Group *group, const Value *v)
+{
+    for (int a = 0; updates_in_place(group) && a < group->assigns.n; a++)
+        if (group->assigns.at[a]->in[0] == v || group->assigns.at[a]->in[1] == v) return true;
+    return false;
+}
+
+/* Of an update in place: the one parameter by which a weight or a state is read and written, "weight" or "state.exp_avg". */
+static const char *updated_name(Kernel *k, Value *v, Value *target)
+{
+    if (target->origin == FROM_WEIGHT)
+        return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, "weight", text_of(k, "%s *", dtype_c(v->dtype)), true);
+    int p = 0;
+    while (p < k->params.n && k->params.at[p].arg.kind != ARG_STATE) p++;
+    if (p == k->params.n)
+        add_param(k, (Arg){.kind = ARG_STATE, .value = target}, "state", text_of(k, "WeightState<%s>", dtype_c(v->dtype)), true);
+    return text_of(k, "state.%s", target_name(k, target));
+}
+
+/* The same of an operand that such an update replaces; NULL where v is none. */
+static const char *replaced_name(Kernel *k, const Value *v)
+{
+    for (int a = 0; updates_in_place(k->group) && a < k->group->assigns.n; a++) {
+        const Op *assign = k->group->assigns.at[a];
+        if (assign->in[0] == v) return updated_name(k, assign->in[1], assign->in[0]);
+    }
+    return NULL;
+}
+
 const char *param_update(Kernel *k, Value *v)
 {
+    Value *replaced = (Value *)target_of(k, v);
+    if (replaced && updates_in_place(k->group)) return updated_name(k, v, replaced);
     for (int p = 0; p < k->params.n; p++)
         if (k->params.at[p].arg.value == v && k->params.at[p].result) return k->params.at[p].name;
     const Value *target = target_of(k, v);
@@ -356,6 +394,8 @@ const char *param_value(Kernel *k, Value *v, bool result)
 {
     for (int i = 0; i < k->params.n && result; i++)
         if (k->params.at[i].arg.value == v && k->params.at[i].result) return k->params.at[i].name;
+    const char *replaced = result ? NULL : replaced_name(k, v);
+    if (replaced) return replaced;
     const char *type = text_of(k, result ? "%s *" : "const %s *", dtype_c(v->dtype));
     return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, result ? fresh_name(k, made_word(v)) : telling_name(k, v), type,
                      result);
@@ -381,6 +421,10 @@ const char *param_called(Kernel *k, Value *v, const char *base)
 
 const char *param_hyper(Kernel *k, Value *v)
 {
+    if (updates_in_place(k->group)) {
+        add_param(k, (Arg){.kind = ARG_HYPERS}, "hypers", "Hypers", false);
+        return text_of(k, "hypers.%s", c_name(k->arena, v->name));
+    }
     return add_param(k, (Arg){.kind = ARG_HYPER, .value = v}, telling_name(k, v), dtype_c(v->dtype), false);
 }
 

@@ -191,6 +191,9 @@ const char *param_operand(Kernel *k, Value *v, const char *name);
 const char *param_called(Kernel *k, Value *v, const char *base); /* an operand; a fresh name of that base where it is new */
 const char *param_update(Kernel *k, Value *v); /* one of several results: "mean_out"; of an update "new_weight", "new_exp_avg" */
 const char *param_hyper(Kernel *k, Value *v);
+/* Whether a group is the update of a weight: what it replaces is read and written by one parameter each, settings come as one. */
+bool updates_in_place(const Group *group);
+bool is_replaced(const Group *group, const Value *v); /* by such an update; or v is what it is replaced by */
 const char *param_other(Kernel *k, int kind, const char *name, const char *type,
                         Expr *expr);       /* seed, step, scratch, a number that differs between uses */
 const char *size_text(Kernel *k, Expr *e); /* as an atom: in parentheses where it is a sum */

@@ -69,7 +69,7 @@ int threads_for(Kernels *all, Expr *length)
 /* "mul_erf_add": up to three operations that compute something, the last ones; "copy" where none does. */
 const char *group_name(Kernels *all, const Group *group)
 {
-    if (group->assigns.n > 1 && strcmp(main_op(group)->role, "optimizer") == 0) return "update";
+    if (updates_in_place(group)) return "update";
     const char *names[3];
     int n = 0;
     for (int pass = 0; pass < 2 && n == 0; pass++) /* index operations only where there is nothing else */
@@ -109,11 +109,6 @@ typedef struct KnownKernel {
     KernelText *text;
 } KnownKernel;
 
-static bool is_update(const Group *group)
-{
-    return group->assigns.n > 1 && strcmp(main_op(group)->role, "optimizer") == 0;
-}
-
 /* Whether elements are put elsewhere and nothing is computed. */
 static bool moves_alone(const Group *group)
 {
@@ -127,10 +122,10 @@ static bool moves_alone(const Group *group)
 /* Results first, then operands, then numbers. */
 static int param_order(const Param *p)
 {
-    if (p->result) return 0;
-    if (p->arg.kind == ARG_VALUE) return 1;
-    if (p->arg.kind == ARG_SCRATCH) return 2;
-    return p->arg.kind == ARG_EXPR ? 4 : 3;
+    if (p->result) return p->arg.kind == ARG_STATE;
+    if (p->arg.kind == ARG_VALUE) return 2;
+    if (p->arg.kind == ARG_SCRATCH) return 3;
+    return p->arg.kind == ARG_EXPR ? 5 : 4;
 }
 
 static void sort_params(Kernel *k)
@@ -240,7 +235,7 @@ static const char *kind_text(const Kernel *k)
                : k->group->kind == GROUP_ROW ? "epilogue of a product, a row kernel,"
                                              : "epilogue of a product, a sum of columns,";
     switch (k->group->kind) {
-    case GROUP_LOOP: return is_update(k->group) ? "update kernel" : moves_alone(k->group) ? "copying kernel" : "loop kernel";
+    case GROUP_LOOP: return updates_in_place(k->group) ? "update kernel" : moves_alone(k->group) ? "copying kernel" : "loop kernel";
     case GROUP_ROW: return "row kernel";
     case GROUP_CUMULATIVE: return "cumulative kernel";
     case GROUP_SORT: return "sorting kernel";
@@ -260,6 +255,8 @@ static const char *operands_text(const Kernel *k, bool results)
         const bool stages = p->arg.kind == ARG_SCRATCH && (strncmp(p->type, "const", 5) != 0) == results;
         if (p->arg.kind == ARG_VALUE && p->result == results)
             buf_printf(&out, "%s%s", out.length ? ", " : "", operand_text(k->arena, p->name, p->arg.value));
+        else if (p->arg.kind == ARG_STATE && results)
+            buf_printf(&out, "%s%s", out.length ? ", " : "", p->name);
         else if (stages && k->group->kind == GROUP_REDUCE)
             buf_printf(&out, "%s%s", out.length ? ", " : "", p->name);
     }

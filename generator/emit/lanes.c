@@ -5,7 +5,7 @@
  *         const Four<float> a_4(a + at + four);                  on CUDA one load of 16 bytes
  *         FourResults<float> y_4(y + at + four);                 …and one store, at the end of the block
  *         FOR_FOUR_LANES (j, four, 768) y_4[j] = a_4[j] * 2.f;
- *     }
+ *     }                                                      (FourInPlace: what an update reads and replaces)
  *
  * That is so where the loop's extent, every offset besides the lane's own, and the tensor's count are multiples of four, certainly or
  * where a guard says so (then the kernel is a template over FOUR, and 1 is the form for all other dims):
@@ -163,7 +163,7 @@ static const char *pack(Kernel *k, const char *type, const char *pointer, const 
     const char *at = affine_text(k, base), *place = strcmp(at, "0") ? text_of(k, "%s + %s", pointer, at) : pointer;
     for (int i = 0; i < k->packs.n; i++)
         if (strcmp(k->packs.at[i].place, place) == 0 && strcmp(k->packs.at[i].type, type) == 0) return k->packs.at[i].name;
-    const char *name = text_of(k, "%s_%s", pointer, suffix), *unique = name;
+    const char *member = strrchr(pointer, '.'), *name = text_of(k, "%s_%s", member ? member + 1 : pointer, suffix), *unique = name;
     for (int n = 2, i = 0; i < k->packs.n; i++)
         if (strcmp(k->packs.at[i].name, unique) == 0) unique = text_of(k, "%s_%d", name, n++), i = -1;
     name = unique;
@@ -180,7 +180,8 @@ const char *lanes_load(Kernel *k, const Value *v, const char *pointer, bool resu
         k->unfit = true;
         return NULL;
     }
-    return text_of(k, "%s[%s]", pack(k, pack_type(k, "const Four", v), pointer, result ? "was" : "4", &base), k->lane->name);
+    const char *type = pack_type(k, is_replaced(k->group, v) ? "FourInPlace" : "const Four", v);
+    return text_of(k, "%s[%s]", pack(k, type, pointer, result ? "was" : "4", &base), k->lane->name);
 }
 
 void lanes_store(Kernel *k, const Value *v, const char *pointer, const Affine *offset, const char *text)
@@ -188,8 +189,9 @@ void lanes_store(Kernel *k, const Value *v, const char *pointer, const Affine *o
     Affine base;
     const bool fours = walks(k, offset) && neighbours(k, v, offset, &base);
     if (k->lane && !fours) k->unfit = true;
-    if (fours)
-        line(k, "%s[%s] = %s;", pack(k, pack_type(k, "FourResults", v), pointer, "4", &base), k->lane->name, text);
-    else
+    if (fours) {
+        const char *type = pack_type(k, is_replaced(k->group, v) ? "FourInPlace" : "FourResults", v);
+        line(k, "%s[%s] = %s;", pack(k, type, pointer, "4", &base), k->lane->name, text);
+    } else
         line(k, "%s[%s] = %s;", pointer, affine_text(k, offset), text);
 }

@@ -37,7 +37,7 @@ static const char *const reserved[] = {
     "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "half",
     "bfloat16", "unix", "linux", "null", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "bf16",
     /* the step's own */
-    "s", "d", "w", "states", "late", "error", "dims", "elements", "rows", "launch", "buffer", "weight", "state", "hyper", "copy_tensor", "commit",
+    "s", "d", "w", "states", "late", "error", "dims", "elements", "rows", "launch", "buffer", "weight", "state", "hyper", "hypers", "copy_tensor", "commit",
     "save_gradient", "read_count", "learn", "read_flag", "write_int", "floor_div", "floor_mod", "min_int", "max_int", "model", "step", "dot",
     "kernel", "main", "more", "row", "add_part", "unit", "offload", "evict", "fetch", "regenerate", "t", "t_2", "t_3", "t_4", "t_5", "t_6", "copies", "arrival"};
 
@@ -186,6 +186,16 @@ void layout_name(Layout *l, const char *const *kernels, int n)
     for (int i = 0; i < l->states.n; i++)
         l->states.at[i].c = layout_unique(l, NULL, c_name(l->arena, l->states.at[i].tensor->name));
     for (int i = 0; i < l->hypers.n; i++) l->hypers.at[i].c = layout_unique(l, NULL, c_name(l->arena, l->hypers.at[i].value->name));
+}
+
+const char *layout_state(const Layout *l, const Tensor *state)
+{
+    return arena_text(l->arena, "states->%s", l->weights.at[layout_find(l->weight_of, state->of->name)].c);
+}
+
+const char *layout_state_member(const Layout *l, const Tensor *state)
+{
+    return c_name(l->arena, strrchr(state->name, '.') + 1);
 }
 
 /* ---- expressions ---- */

@@ -10,6 +10,11 @@ typedef struct {
     const Value *walked; /* of the shape that is walked */
 } Results;
 
+static const char *result_name(Kernel *k, const Results *r, int i)
+{
+    return r->n == 1 && !updates_in_place(k->group) ? param_result(k, r->to[i], "y") : param_update(k, r->to[i]);
+}
+
 /* Where all results' elements lie: every one is computed before the first is stored, as a result may lie in an operand's memory. */
 static void store_all(Kernel *k, const Results *r, const Affine *of_group)
 {
@@ -24,7 +29,7 @@ static void store_all(Kernel *k, const Results *r, const Affine *of_group)
     first[r->n] = pieces.n;
     pieces_compute(k, &pieces, &index);
     for (int i = 0; i < r->n; i++) {
-        const char *name = r->n == 1 ? param_result(k, r->to[i], "y") : param_update(k, r->to[i]);
+        const char *name = result_name(k, r, i);
         for (int p = first[i]; p < first[i + 1]; p++) piece_store(k, &pieces, p, r->values[i], name);
     }
 }
@@ -47,12 +52,7 @@ static void loop_body(Kernel *k, void *context)
     const Results *r = context;
     Affine of_group[MAX_AXES];
     int outer[MAX_AXES];
-    for (int i = 0; i < r->n; i++) {
-        if (r->n == 1)
-            param_result(k, r->to[i], "y");
-        else
-            param_update(k, r->to[i]);
-    }
+    for (int i = 0; i < r->n; i++) result_name(k, r, i);
     const int n = k->n_groups;
     sizes_any(k, n == 1 ? -1 : n - 1);
     if (n == 1) size_called(k, k->groups[0].extent, "n");

@@ -138,7 +138,7 @@ void place_inputs(Maker *m)
         } else if (v->origin == FROM_STATE) {
             int at = layout_find(l->state_of, v->tensor->name);
             p->reads_state[at] = 1;
-            place_new(m, v, arena_text(l->arena, "states->%s", l->states.at[at].c), -1);
+            place_new(m, v, arena_text(l->arena, "%s.%s", layout_state(l, v->tensor), layout_state_member(l, v->tensor)), -1);
         } else if (v->origin == FROM_HYPER) {
             p->reads_hyper[layout_find(l->hyper_of, v->name)] = 1;
         }

@@ -40,6 +40,8 @@ const char *layout_unique(Layout *layout, Map *also,
 const NamedBlock *layout_block(const Layout *layout, const Expr *symbol); /* NULL: an ordinary dim */
 bool layout_reserves(const char *name); /* a word that C, the runtime or the step has a meaning for */
 int layout_find(const Map *map, const char *name);  /* -1 */
+const char *layout_state(const Layout *l, const Tensor *state);        /* "states->fc_weight": all that the optimizer keeps of its weight */
+const char *layout_state_member(const Layout *l, const Tensor *state); /* "exp_avg" of it */
 const char *c_name(Arena *arena, const char *name); /* "/h.0/attn/MatMul" -> "h_0_attn_matmul" */
 const char *upper(Arena *arena, const char *name);
 

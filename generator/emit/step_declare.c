@@ -63,7 +63,7 @@ static void declare_buffer(Buf *out, const Layout *l, const Buffer *b, bool move
 
 /* What a step's text may name: an index into the layout's or the program's list of that kind. */
 typedef struct {
-    enum { NAMES_HYPER, NAMES_WEIGHTS, NAMES_STATES, NAMES_BUFFER } kind;
+    enum { NAMES_HYPER, NAMES_HYPERS, NAMES_WEIGHTS, NAMES_STATES, NAMES_BUFFER } kind;
     int index;  /* of HYPER and BUFFER */
     bool moves; /* BUFFER: it lies elsewhere after it was given up */
 } Memory;
@@ -79,6 +79,7 @@ Map *memory_of(const Layout *l, const Program *p)
 {
     Map *all = map_new(l->arena);
     for (int i = 0; i < l->hypers.n; i++) add_memory(l, all, l->hypers.at[i].c, NAMES_HYPER, i);
+    add_memory(l, all, "hypers", NAMES_HYPERS, 0);
     add_memory(l, all, "w", NAMES_WEIGHTS, 0);
     add_memory(l, all, "states", NAMES_STATES, 0);
     for (int i = 0; i < p->buffers.n; i++) add_memory(l, all, p->buffers.at[i].c, NAMES_BUFFER, i);
@@ -104,6 +105,7 @@ static void declare_one(Buf *out, const Writer *w, const Memory *m)
         buf_printf(out, "    const %s %s = (%s)s->hypers[HYPER_%s];\n", type, c, type, upper(l->arena, c));
         return;
     }
+    case NAMES_HYPERS: buf_put(out, "    const Hypers hypers = hypers_of(s);\n"); return;
     case NAMES_WEIGHTS: buf_put(out, "    const Weights *const w = weights_of(s);\n"); return;
     case NAMES_STATES: buf_put(out, "    const States *const states = states_of(s);\n"); return;
     case NAMES_BUFFER: {

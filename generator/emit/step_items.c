@@ -98,6 +98,8 @@ static const char *argument(Writer *w, const Item *item, const Arg *arg)
     case ARG_VALUE: return program_place(w->p, arg->value)->pointer;
     case ARG_EXPR: return expr_c(l, arg->expr, "");
     case ARG_HYPER: return l->hypers.at[layout_find(l->hyper_of, arg->value->name)].c;
+    case ARG_HYPERS: return "hypers";
+    case ARG_STATE: return layout_state(l, arg->value->tensor);
     case ARG_SEED: return "s->seed";
     case ARG_STEP: return "s->number";
     case ARG_LATER: return arena_text(l->arena, "%s > 0", item->later);

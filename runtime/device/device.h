@@ -17,7 +17,7 @@
  *
  *     FOR_FOURS(four, n) {                                              or FOR_EACH_FOURS
  *         const Four<float> a_4(a + at + four);                         a + at + four, a multiple of 16 bytes
- *         FourResults<float> y_4(y + at + four);                        written at the end of the block
+ *         FourResults<float> y_4(y + at + four);                        written at the end of the block; FourInPlace: read before, too
  *         FOR_FOUR_LANES(j, four, n) y_4[j] = a_4[j] * 2;               or FOR_FOUR_EACH, REDUCES(+, s) FOR_FOUR_THREADS
  *     }
  *

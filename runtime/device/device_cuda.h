@@ -48,6 +48,15 @@ template <class T, int N = 4> class FourResults {
     __device__ ~FourResults() { *(FourElements<T, N> *)to = x; }
     __device__ T &operator[](int j) { return x.at[j]; }
 };
+template <class T, int N = 4> class FourInPlace {
+    T *const there;
+    FourElements<T, N> x;
+
+  public:
+    __device__ explicit FourInPlace(T *at) : there(at), x(*(const FourElements<T, N> *)at) {}
+    __device__ ~FourInPlace() { *(FourElements<T, N> *)there = x; }
+    __device__ T &operator[](int j) { return x.at[j]; }
+};
 
 #define REDUCES(op, ...) /* the host compiler needs to be told that it may reorder this */
 #define FIRST_THREAD (threadIdx.x == 0)

@@ -59,6 +59,7 @@ static inline int64_t share_last(int64_t n)
 #define FOR_FOUR_THREADS(j, four, n) for (Index j = 0; j < (n); j++)
 template <class T, int = 4> using Four = const T *;
 template <class T, int = 4> using FourResults = T *;
+template <class T, int = 4> using FourInPlace = T *;
 #define REDUCES(op, ...) PRAGMA(omp simd reduction(op : __VA_ARGS__))
 #define FIRST_THREAD true
 

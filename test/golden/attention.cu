@@ -139,32 +139,28 @@ __global__ void mul_each(float *y, const float *x, Index n)
 }
 
 /* Update kernel of "attn.out.weight"; also of "attn.qkv.weight"; "ln.bias"; "ln.weight"
- * exp_avg (16, 16), gradient (16, 16), exp_avg_sq (16, 16), weight (16, 16) -> new_exp_avg (16, 16), new_exp_avg_sq (16, 16),
- *    new_weight (16, 16)
+ * gradient (16, 16) -> weight (16, 16), state
  * 18 operations in one: 28696 bytes less to move */
 template <class Index>
-__global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_weight, const float *exp_avg, const float *gradient,
-                       const float *exp_avg_sq, const float *weight, float beta1, float one_minus_beta1, float beta2,
-                       float one_minus_beta2, float lr, float weight_decay, float bias_correction1, float bias_correction2,
-                       float eps, Index n)
+__global__ void update(float *weight, WeightState<float> state, const float *gradient, Hypers hypers, Index n)
 {
-    const float decay = lr * weight_decay;
-    const float root = sqrtf(bias_correction2);
-    const float rate = lr / bias_correction1;
+    const float decay = hypers.lr * hypers.weight_decay;
+    const float root = sqrtf(hypers.bias_correction2);
+    const float rate = hypers.lr / hypers.bias_correction1;
     FOR_EACH_FOURS (four, n) {
-        const Four<float> exp_avg_4(exp_avg + four), gradient_4(gradient + four);
-        const Four<float> exp_avg_sq_4(exp_avg_sq + four), weight_4(weight + four);
-        FourResults<float> new_exp_avg_4(new_exp_avg + four), new_exp_avg_sq_4(new_exp_avg_sq + four);
-        FourResults<float> new_weight_4(new_weight + four);
+        FourInPlace<float> exp_avg_4(state.exp_avg + four), exp_avg_sq_4(state.exp_avg_sq + four);
+        FourInPlace<float> weight_4(weight + four);
+        const Four<float> gradient_4(gradient + four);
         FOR_FOUR_EACH (i, four, n) {
             const float gradient_i = gradient_4[i];
-            const float next_exp_avg = beta1 * exp_avg_4[i] + one_minus_beta1 * gradient_i;
-            const float next_exp_avg_sq = beta2 * exp_avg_sq_4[i] + one_minus_beta2 * (gradient_i * gradient_i);
+            const float next_exp_avg = hypers.beta1 * exp_avg_4[i] + hypers.one_minus_beta1 * gradient_i;
+            const float next_exp_avg_sq = hypers.beta2 * exp_avg_sq_4[i] + hypers.one_minus_beta2 * (gradient_i * gradient_i);
             const float weight_i = weight_4[i];
-            const float next_weight = weight_i - decay * weight_i - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + eps));
-            new_exp_avg_4[i] = next_exp_avg;
-            new_exp_avg_sq_4[i] = next_exp_avg_sq;
-            new_weight_4[i] = next_weight;
+            const float next_weight = weight_i - decay * weight_i
+                    - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + hypers.eps));
+            exp_avg_4[i] = next_exp_avg;
+            exp_avg_sq_4[i] = next_exp_avg_sq;
+            weight_4[i] = next_weight;
         }
     }
 }
@@ -376,15 +372,7 @@ STEP_FUNCTION int train_step(Step *s)
 {
     const Dims *const d = dims_of(s);
     const int64_t batch = d->batch, seq = d->seq;
-    const float weight_decay = (float)s->hypers[HYPER_WEIGHT_DECAY];
-    const float lr = (float)s->hypers[HYPER_LR];
-    const float one_minus_beta1 = (float)s->hypers[HYPER_ONE_MINUS_BETA1];
-    const float beta1 = (float)s->hypers[HYPER_BETA1];
-    const float one_minus_beta2 = (float)s->hypers[HYPER_ONE_MINUS_BETA2];
-    const float beta2 = (float)s->hypers[HYPER_BETA2];
-    const float bias_correction2 = (float)s->hypers[HYPER_BIAS_CORRECTION2];
-    const float eps = (float)s->hypers[HYPER_EPS];
-    const float bias_correction1 = (float)s->hypers[HYPER_BIAS_CORRECTION1];
+    const Hypers hypers = hypers_of(s);
     const Weights *const w = weights_of(s);
     const States *const states = states_of(s);
 
@@ -433,10 +421,8 @@ STEP_FUNCTION int train_step(Step *s)
     save_gradient(s, WEIGHT_ATTN_OUT_WEIGHT, d_attn_out, 1024);
     float *const d_attn_out_dot = buffer<float>(s, TRAIN_D_ATTN_OUT_DOT);                           /* (batch*seq, 16) */
     unit(s, 9);   dot(s, d_attn_out_dot, loss_sub, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, TRANSPOSED); /* "/attn/out/MatMul" */
-    unit(s, 10);  LAUNCH(s, update, fours(256), 256)(states->attn_out_weight_exp_avg,
-            states->attn_out_weight_exp_avg_sq, w->attn_out_weight, states->attn_out_weight_exp_avg, d_attn_out,
-            states->attn_out_weight_exp_avg_sq, w->attn_out_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
-            weight_decay, bias_correction1, bias_correction2, eps, 256);                            /* "attn.out.weight" */
+    unit(s, 10);  LAUNCH(s, update, fours(256), 256)(w->attn_out_weight, states->attn_out_weight, d_attn_out, hypers,
+            256);                                                                                   /* "attn.out.weight" */
     float *const d_attn_attention_sum = buffer<float>(s, TRAIN_D_ATTN_ATTENTION_SUM);               /* (batch, 2, seq) */
     unit(s, 11);  LAUNCH(s, sum_of_rows, rows(2*batch*seq, 16), 32)(d_attn_attention_sum, d_attn_out_dot,
             attn_attention, 2*batch*seq, seq);                                                      /* "/attn/Attention" */
@@ -458,10 +444,8 @@ STEP_FUNCTION int train_step(Step *s)
     save_gradient(s, WEIGHT_ATTN_QKV_WEIGHT, d_attn_qkv_dot, 3072);
     float *const d_attn_qkv_dot_2 = buffer<float>(s, TRAIN_D_ATTN_QKV_DOT_2);                       /* (batch*seq, 16) */
     unit(s, 15);  dot(s, d_attn_qkv_dot_2, d_attn_split, w->attn_qkv_weight, 1, batch*seq, 16, 48, PLAIN, TRANSPOSED); /* "/attn/qkv/MatMul" */
-    unit(s, 16);  LAUNCH(s, update, fours(768), 256)(states->attn_qkv_weight_exp_avg,
-            states->attn_qkv_weight_exp_avg_sq, w->attn_qkv_weight, states->attn_qkv_weight_exp_avg, d_attn_qkv_dot,
-            states->attn_qkv_weight_exp_avg_sq, w->attn_qkv_weight, beta1, one_minus_beta1, beta2, one_minus_beta2, lr,
-            weight_decay, bias_correction1, bias_correction2, eps, 768);                            /* "attn.qkv.weight" */
+    unit(s, 16);  LAUNCH(s, update, fours(768), 256)(w->attn_qkv_weight, states->attn_qkv_weight, d_attn_qkv_dot,
+            hypers, 768);                                                                           /* "attn.qkv.weight" */
 
     /* -- ln -- */
     float *const sums_of_columns_parts_scratch = buffer<float>(s, TRAIN_SUMS_OF_COLUMNS_PARTS_SCRATCH);
@@ -477,11 +461,7 @@ STEP_FUNCTION int train_step(Step *s)
             min_int(64, floor_div(batch*seq + 15, 16)));                                            /* "/ln/LayerNormalization" */
     save_gradient(s, WEIGHT_LN_BIAS, d_ln_sum, 64);
     save_gradient(s, WEIGHT_LN_WEIGHT, d_ln, 64);
-    unit(s, 18);  LAUNCH(s, update, fours(16), 256)(states->ln_bias_exp_avg, states->ln_bias_exp_avg_sq, w->ln_bias,
-            states->ln_bias_exp_avg, d_ln_sum, states->ln_bias_exp_avg_sq, w->ln_bias, beta1, one_minus_beta1, beta2,
-            one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 16);        /* "ln.bias" */
-    unit(s, 19);  LAUNCH(s, update, fours(16), 256)(states->ln_weight_exp_avg, states->ln_weight_exp_avg_sq,
-            w->ln_weight, states->ln_weight_exp_avg, d_ln, states->ln_weight_exp_avg_sq, w->ln_weight, beta1,
-            one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 16); /* "ln.weight" */
+    unit(s, 18);  LAUNCH(s, update, fours(16), 256)(w->ln_bias, states->ln_bias, d_ln_sum, hypers, 16); /* "ln.bias" */
+    unit(s, 19);  LAUNCH(s, update, fours(16), 256)(w->ln_weight, states->ln_weight, d_ln, hypers, 16); /* "ln.weight" */
     return s->error;
 }

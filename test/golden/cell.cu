@@ -124,32 +124,28 @@ __global__ void gradient_over_time(float *__restrict__ gradient_last, float *__r
 }
 
 /* Update kernel of "r"
- * exp_avg (8, 8), gradient (8, 8), exp_avg_sq (8, 8), weight (8, 8) -> new_exp_avg (8, 8), new_exp_avg_sq (8, 8),
- *    new_weight (8, 8)
+ * gradient (8, 8) -> weight (8, 8), state
  * 18 operations in one: 7192 bytes less to move */
 template <class Index>
-__global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_weight, const float *exp_avg, const float *gradient,
-                       const float *exp_avg_sq, const float *weight, float beta1, float one_minus_beta1, float beta2,
-                       float one_minus_beta2, float lr, float weight_decay, float bias_correction1, float bias_correction2,
-                       float eps, Index n)
+__global__ void update(float *weight, WeightState<float> state, const float *gradient, Hypers hypers, Index n)
 {
-    const float decay = lr * weight_decay;
-    const float root = sqrtf(bias_correction2);
-    const float rate = lr / bias_correction1;
+    const float decay = hypers.lr * hypers.weight_decay;
+    const float root = sqrtf(hypers.bias_correction2);
+    const float rate = hypers.lr / hypers.bias_correction1;
     FOR_EACH_FOURS (four, n) {
-        const Four<float> exp_avg_4(exp_avg + four), gradient_4(gradient + four);
-        const Four<float> exp_avg_sq_4(exp_avg_sq + four), weight_4(weight + four);
-        FourResults<float> new_exp_avg_4(new_exp_avg + four), new_exp_avg_sq_4(new_exp_avg_sq + four);
-        FourResults<float> new_weight_4(new_weight + four);
+        FourInPlace<float> exp_avg_4(state.exp_avg + four), exp_avg_sq_4(state.exp_avg_sq + four);
+        FourInPlace<float> weight_4(weight + four);
+        const Four<float> gradient_4(gradient + four);
         FOR_FOUR_EACH (i, four, n) {
             const float gradient_i = gradient_4[i];
-            const float next_exp_avg = beta1 * exp_avg_4[i] + one_minus_beta1 * gradient_i;
-            const float next_exp_avg_sq = beta2 * exp_avg_sq_4[i] + one_minus_beta2 * (gradient_i * gradient_i);
+            const float next_exp_avg = hypers.beta1 * exp_avg_4[i] + hypers.one_minus_beta1 * gradient_i;
+            const float next_exp_avg_sq = hypers.beta2 * exp_avg_sq_4[i] + hypers.one_minus_beta2 * (gradient_i * gradient_i);
             const float weight_i = weight_4[i];
-            const float next_weight = weight_i - decay * weight_i - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + eps));
-            new_exp_avg_4[i] = next_exp_avg;
-            new_exp_avg_sq_4[i] = next_exp_avg_sq;
-            new_weight_4[i] = next_weight;
+            const float next_weight = weight_i - decay * weight_i
+                    - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + hypers.eps));
+            exp_avg_4[i] = next_exp_avg;
+            exp_avg_sq_4[i] = next_exp_avg_sq;
+            weight_4[i] = next_weight;
         }
     }
 }
@@ -161,15 +157,7 @@ STEP_FUNCTION int train_step(Step *s)
 {
     const Dims *const d = dims_of(s);
     const int64_t n = d->n, time = d->time;
-    const float weight_decay = (float)s->hypers[HYPER_WEIGHT_DECAY];
-    const float lr = (float)s->hypers[HYPER_LR];
-    const float one_minus_beta1 = (float)s->hypers[HYPER_ONE_MINUS_BETA1];
-    const float beta1 = (float)s->hypers[HYPER_BETA1];
-    const float one_minus_beta2 = (float)s->hypers[HYPER_ONE_MINUS_BETA2];
-    const float beta2 = (float)s->hypers[HYPER_BETA2];
-    const float bias_correction2 = (float)s->hypers[HYPER_BIAS_CORRECTION2];
-    const float eps = (float)s->hypers[HYPER_EPS];
-    const float bias_correction1 = (float)s->hypers[HYPER_BIAS_CORRECTION1];
+    const Hypers hypers = hypers_of(s);
     const Weights *const w = weights_of(s);
     const States *const states = states_of(s);
 
@@ -204,8 +192,6 @@ STEP_FUNCTION int train_step(Step *s)
     float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                             /* (8, 8) */
     unit(s, 7);   dot(s, d_rnn, d_rnn_gradients, rnn_h_before, 1, 8, 8, n*time, TRANSPOSED, PLAIN); /* "/rnn" */
     save_gradient(s, WEIGHT_R, d_rnn, 256);
-    unit(s, 8);   LAUNCH(s, update, fours(64), 256)(states->r_exp_avg, states->r_exp_avg_sq, w->r, states->r_exp_avg,
-            d_rnn, states->r_exp_avg_sq, w->r, beta1, one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay,
-            bias_correction1, bias_correction2, eps, 64);                                           /* "r" */
+    unit(s, 8);   LAUNCH(s, update, fours(64), 256)(w->r, states->r, d_rnn, hypers, 64);            /* "r" */
     return s->error;
 }

@@ -78,32 +78,28 @@ __global__ void product_and_sum_of_columns(float *product_out, float *__restrict
 }
 
 /* Update kernel of "down.weight"; also of "up.bias"; "up.weight"
- * exp_avg (32, 4), gradient (32, 4), exp_avg_sq (32, 4), weight (32, 4) -> new_exp_avg (32, 4), new_exp_avg_sq (32, 4),
- *    new_weight (32, 4)
+ * gradient (32, 4) -> weight (32, 4), state
  * 18 operations in one: 14360 bytes less to move */
 template <class Index>
-__global__ void update(float *new_exp_avg, float *new_exp_avg_sq, float *new_weight, const float *exp_avg, const float *gradient,
-                       const float *exp_avg_sq, const float *weight, float beta1, float one_minus_beta1, float beta2,
-                       float one_minus_beta2, float lr, float weight_decay, float bias_correction1, float bias_correction2,
-                       float eps, Index n)
+__global__ void update(float *weight, WeightState<float> state, const float *gradient, Hypers hypers, Index n)
 {
-    const float decay = lr * weight_decay;
-    const float root = sqrtf(bias_correction2);
-    const float rate = lr / bias_correction1;
+    const float decay = hypers.lr * hypers.weight_decay;
+    const float root = sqrtf(hypers.bias_correction2);
+    const float rate = hypers.lr / hypers.bias_correction1;
     FOR_EACH_FOURS (four, n) {
-        const Four<float> exp_avg_4(exp_avg + four), gradient_4(gradient + four);
-        const Four<float> exp_avg_sq_4(exp_avg_sq + four), weight_4(weight + four);
-        FourResults<float> new_exp_avg_4(new_exp_avg + four), new_exp_avg_sq_4(new_exp_avg_sq + four);
-        FourResults<float> new_weight_4(new_weight + four);
+        FourInPlace<float> exp_avg_4(state.exp_avg + four), exp_avg_sq_4(state.exp_avg_sq + four);
+        FourInPlace<float> weight_4(weight + four);
+        const Four<float> gradient_4(gradient + four);
         FOR_FOUR_EACH (i, four, n) {
             const float gradient_i = gradient_4[i];
-            const float next_exp_avg = beta1 * exp_avg_4[i] + one_minus_beta1 * gradient_i;
-            const float next_exp_avg_sq = beta2 * exp_avg_sq_4[i] + one_minus_beta2 * (gradient_i * gradient_i);
+            const float next_exp_avg = hypers.beta1 * exp_avg_4[i] + hypers.one_minus_beta1 * gradient_i;
+            const float next_exp_avg_sq = hypers.beta2 * exp_avg_sq_4[i] + hypers.one_minus_beta2 * (gradient_i * gradient_i);
             const float weight_i = weight_4[i];
-            const float next_weight = weight_i - decay * weight_i - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + eps));
-            new_exp_avg_4[i] = next_exp_avg;
-            new_exp_avg_sq_4[i] = next_exp_avg_sq;
-            new_weight_4[i] = next_weight;
+            const float next_weight = weight_i - decay * weight_i
+                    - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + hypers.eps));
+            exp_avg_4[i] = next_exp_avg;
+            exp_avg_sq_4[i] = next_exp_avg_sq;
+            weight_4[i] = next_weight;
         }
     }
 }
@@ -115,15 +111,7 @@ STEP_FUNCTION int train_step(Step *s)
 {
     const Dims *const d = dims_of(s);
     const int64_t batch = d->batch;
-    const float weight_decay = (float)s->hypers[HYPER_WEIGHT_DECAY];
-    const float lr = (float)s->hypers[HYPER_LR];
-    const float one_minus_beta1 = (float)s->hypers[HYPER_ONE_MINUS_BETA1];
-    const float beta1 = (float)s->hypers[HYPER_BETA1];
-    const float one_minus_beta2 = (float)s->hypers[HYPER_ONE_MINUS_BETA2];
-    const float beta2 = (float)s->hypers[HYPER_BETA2];
-    const float bias_correction2 = (float)s->hypers[HYPER_BIAS_CORRECTION2];
-    const float eps = (float)s->hypers[HYPER_EPS];
-    const float bias_correction1 = (float)s->hypers[HYPER_BIAS_CORRECTION1];
+    const Hypers hypers = hypers_of(s);
     const Weights *const w = weights_of(s);
     const States *const states = states_of(s);
 
@@ -160,17 +148,11 @@ STEP_FUNCTION int train_step(Step *s)
     float *const d_up_add = buffer<float>(s, TRAIN_D_UP_ADD);                                       /* (32) */
     LAUNCH(s, product_and_sum_of_columns, rows(1, 64*batch), 64)(d_tanh, d_up_add, d_tanh, tanh, batch, 32); /* "/Tanh", "/up/Add" */
     save_gradient(s, WEIGHT_UP_BIAS, d_up_add, 128);
-    unit(s, 7);   LAUNCH(s, update, fours(128), 256)(states->down_weight_exp_avg, states->down_weight_exp_avg_sq,
-            w->down_weight, states->down_weight_exp_avg, d_down, states->down_weight_exp_avg_sq, w->down_weight, beta1,
-            one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 128); /* "down.weight" */
-    unit(s, 8);   LAUNCH(s, update, fours(32), 256)(states->up_bias_exp_avg, states->up_bias_exp_avg_sq, w->up_bias,
-            states->up_bias_exp_avg, d_up_add, states->up_bias_exp_avg_sq, w->up_bias, beta1, one_minus_beta1, beta2,
-            one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 32);        /* "up.bias" */
+    unit(s, 7);   LAUNCH(s, update, fours(128), 256)(w->down_weight, states->down_weight, d_down, hypers, 128); /* "down.weight" */
+    unit(s, 8);   LAUNCH(s, update, fours(32), 256)(w->up_bias, states->up_bias, d_up_add, hypers, 32); /* "up.bias" */
     float *const d_up = buffer<float>(s, TRAIN_D_UP);                                               /* (16, 32) */
     unit(s, 9);   dot(s, d_up, x, d_tanh, 1, 16, 32, batch, TRANSPOSED, PLAIN);                     /* "/up/MatMul" */
     save_gradient(s, WEIGHT_UP_WEIGHT, d_up, 2048);
-    unit(s, 10);  LAUNCH(s, update, fours(512), 256)(states->up_weight_exp_avg, states->up_weight_exp_avg_sq,
-            w->up_weight, states->up_weight_exp_avg, d_up, states->up_weight_exp_avg_sq, w->up_weight, beta1,
-            one_minus_beta1, beta2, one_minus_beta2, lr, weight_decay, bias_correction1, bias_correction2, eps, 512); /* "up.weight" */
+    unit(s, 10);  LAUNCH(s, update, fours(512), 256)(w->up_weight, states->up_weight, d_up, hypers, 512); /* "up.weight" */
     return s->error;
 }

@@ -195,6 +195,8 @@ static void put_launch(Case *c, const Launch *l)
         case ARG_VALUE: buf_put(c->out, c->pointer[a->value->id] ? c->pointer[a->value->id] : "nowhere"); break;
         case ARG_EXPR: buf_put(c->out, number(c, a->expr)); break;
         case ARG_HYPER: buf_printf(c->out, "*%s", c->pointer[a->value->id]); break;
+        case ARG_HYPERS:
+        case ARG_STATE: bug("%s: no case has an update of weights", c->name);
         case ARG_SEED: buf_put(c->out, "s->seed"); break;
         case ARG_LATER: buf_put(c->out, "false"); break; /* no case has loops over blocks */
         case ARG_STEP: buf_put(c->out, "s->number"); break;
