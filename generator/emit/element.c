@@ -600,6 +600,19 @@ Code element_stored(Kernel *k, Value *v, const Index *index)
     return element(k, v, index);
 }
 
+/* What tells elements of v apart: their index, or where they lie in memory. */
+static const char *index_key(Kernel *k, const Value *v, const Index *index, bool from_memory)
+{
+    if (from_memory && !index->flat && v->rank > 0) {
+        const Affine at = index_flat(k, v, index);
+        return affine_key(k, &at);
+    }
+    Buf buf = {.arena = k->arena};
+    for (int i = 0; i < (index->flat ? 1 : index->rank); i++)
+        buf_printf(&buf, from_memory ? "%s" : index->flat ? "flat[%s]" : "[%s]", affine_key(k, &index->at[i]));
+    return buf_text(&buf);
+}
+
 Code element(Kernel *k, Value *v, const Index *index)
 {
     const bool whole = k->whole == v;
@@ -607,10 +620,9 @@ Code element(Kernel *k, Value *v, const Index *index)
     for (int i = 0; i < k->at_hand.n; i++) /* a sum over the row: the same for all its elements */
         if (k->at_hand.at[i].value == v && !k->at_hand.at[i].in_memory)
             return (Code){k->at_hand.at[i].name, BINDS_ATOM, k->at_hand.at[i].level ? k->at_hand.at[i].level : 1};
-    Buf buf = {.arena = k->arena};
-    buf_put(&buf, index->flat ? "flat" : "");
-    for (int i = 0; i < (index->flat ? 1 : index->rank); i++) buf_printf(&buf, "[%s]", affine_key(k, &index->at[i]));
-    const char *key = buf_text(&buf);
+    int since;
+    const bool from_memory = !v->def || values_hold(&k->group->in, v) || read_again(k, v, &since);
+    const char *key = index_key(k, v, index, from_memory);
     for (int i = 0; i < k->memos.n; i++) {
         Memo *m = &k->memos.at[i];
         if (m->gone || m->value != v || strcmp(m->key, key) != 0) continue;
@@ -619,9 +631,6 @@ Code element(Kernel *k, Value *v, const Index *index)
     }
     const int id = k->memos.n;
     vec_push(k->arena, &k->memos, ((Memo){.value = v, .key = key, .gone = true, .uses = 1}));
-    int since;
-    const bool from_memory =
-        !v->def || values_hold(&k->group->in, v) || read_again(k, v, &since);
     Code code;
     if (v->origin == FROM_HYPER && v->rank == 0)
         code = (Code){param_hyper(k, v), BINDS_ATOM, 0};

@@ -98,6 +98,7 @@ typedef struct {
     Value *value;
     Expr *expr;
     const char *type; /* of ARG_SCRATCH: C type of the elements, "float" */
+    const char *name; /* of ARG_EXPR: what the kernel calls it, "parts"; NULL where it has no name */
 } Arg;
 /* What an epilogue comes to, in the words of device/blas.h: BIAS, RELU, GELU, GELU_GRADIENT. */
 typedef struct KnownEpilogue {

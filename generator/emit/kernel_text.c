@@ -44,6 +44,26 @@ static void put_statement(Buf *out, int indent, const char *text, size_t n)
     buf_put(out, "\n");
 }
 
+/* Statements one behind the other under the same condition, "if (FIRST_THREAD) a[i] = x;", share it. */
+static const char *share_conditions(Arena *arena, const char *text)
+{
+    static const char condition[] = "if (FIRST_THREAD) ";
+    const size_t length = sizeof condition - 1;
+    Buf out = {.arena = arena};
+    bool open = false;
+    while (*text) {
+        const char *end = strchr(text, '\n');
+        const size_t n = end ? (size_t)(end - text) + 1 : strlen(text);
+        const bool has = strncmp(text, condition, length) == 0 && text[n - 2] == ';';
+        const bool goes_on = has && strncmp(text + n, condition, length) == 0;
+        if (has && goes_on && !open) buf_put(&out, "if (FIRST_THREAD) {\n"), open = true;
+        buf_write(&out, text + (open ? length : 0), n - (open ? length : 0));
+        if (open && !goes_on) buf_put(&out, "}\n"), open = false;
+        text += n;
+    }
+    return buf_text(&out);
+}
+
 /* Indents by braces; a line that begins with a tab belongs to the one before. */
 static void put_indented(Buf *out, const char *text)
 {
@@ -80,7 +100,7 @@ const char *kernel_definition(Arena *arena, const char *name, const char *form, 
     buf_put(&out, form);
     put_wrapped(&out, arena_text(arena, "__global__ void %s(", name), params, n);
     buf_put(&out, ")\n{\n");
-    put_indented(&out, body);
+    put_indented(&out, share_conditions(arena, body));
     buf_put(&out, "}\n");
     return buf_text(&out);
 }

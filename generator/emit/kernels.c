@@ -308,6 +308,7 @@ Launch *kernel_launch(Kernel *k, const char *name, Expr *blocks, Expr *each, int
         buf_printf(&text, "%s, ", items[i]);
         Arg arg = p->arg;
         if (arg.type) arg.type = arena_copy(all->arena, arg.type, strlen(arg.type));
+        if (arg.kind == ARG_EXPR) arg.name = arena_copy(all->arena, p->name, strlen(p->name));
         vec_push(all->arena, &l->args, arg);
     }
     buf_put(&text, k->unnamed);

@@ -38,7 +38,7 @@ static const char *const reserved[] = {
     "bfloat16", "unix", "linux", "null", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "bf16",
     /* the step's own */
     "s", "d", "w", "states", "late", "error", "dims", "elements", "rows", "launch", "buffer", "weight", "state", "hyper", "hypers", "copy_tensor", "commit",
-    "save_gradient", "read_count", "learn", "read_flag", "write_int", "floor_div", "floor_mod", "min_int", "max_int", "model", "step", "dot",
+    "save_gradient", "read_count", "learn", "read_flag", "write_int", "floor_div", "ceil_div", "floor_mod", "min_int", "max_int", "model", "step", "dot",
     "kernel", "main", "more", "row", "add_part", "unit", "offload", "evict", "fetch", "regenerate", "t", "t_2", "t_3", "t_4", "t_5", "t_6", "copies", "arrival"};
 
 bool layout_reserves(const char *name)

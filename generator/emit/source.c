@@ -52,7 +52,19 @@ static void dims_lines(Buf *out, const Layout *l)
         if (f.likely && !f.late && line == &dims) buf_printf(line, " ~ %lld", (long long)f.likely);
     }
     head_line(out, "dims", dims.length ? buf_text(&dims) : "none: every shape is fixed");
-    if (blocks.length) head_line(out, "rows", arena_text(l->arena, "in blocks: %s", buf_text(&blocks)));
+    if (blocks.length) head_line(out, "rows", arena_text(l->arena, "in blocks (below, all at once): %s", buf_text(&blocks)));
+}
+
+/* A number of bytes where loops over blocks of rows take all rows at a time. */
+static const char *in_one_block(const Layout *l, Expr *bytes)
+{
+    Symbols *s = l->symbols;
+    for (int i = 0; i < l->blocks.n; i++) {
+        Expr *rows = l->blocks.at[i].rows, *block = l->blocks.at[i].symbol;
+        bytes = expr_without(s, bytes, expr_floordiv(s, expr_sub(s, rows, expr_int(s, 1)), block)); /* the blocks behind the first */
+        bytes = expr_substitute(s, bytes, block, rows);
+    }
+    return expr_text(l->arena, bytes);
 }
 
 static void head(Buf *out, const Project *project, const Layout *l, Program *const *programs, int n)
@@ -71,7 +83,7 @@ static void head(Buf *out, const Project *project, const Layout *l, Program *con
         const Program *p = programs[i];
         head_line(out, p->name,
                   commented(l, arena_text(l->arena, "%d kernels, bytes moved %s, least possible %s", p->kernels,
-                                          expr_text(l->arena, p->moved), expr_text(l->arena, p->least))));
+                                          in_one_block(l, p->moved), in_one_block(l, p->least))));
     }
     head_line(out, "made by", commented(l, project->settings ? project->settings : "disc-gen"));
     out->text[--out->length] = 0;

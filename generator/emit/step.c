@@ -39,11 +39,13 @@ static void point_text(Writer *w, const char *call, const char *comment)
 static void regenerate_text(Writer *w, const PointsOf *back, int unit)
 {
     Arena *arena = w->l->arena;
+    const char *said = NULL; /* several results of one launch come back in a row */
     for (int k = back->first[unit]; k >= 0; k = back->next[k]) {
         const Point *point = &w->p->points.at[k];
         const char *call =
             arena_text(arena, "regenerate(s, %d, %s, %s);", k, w->p->buffers.at[point->buffer].c, buffer_enum(w, point->buffer));
-        point_text(w, call, point->recipe);
+        point_text(w, call, said && strcmp(said, point->recipe) == 0 ? "from the same" : point->recipe);
+        said = point->recipe;
     }
 }
 
@@ -173,9 +175,12 @@ void step_text(Buf *out, const Layout *layout, const Program *p, const Guards *g
     w.guards = guards;
     w.known = NEW_ARRAY(layout->arena, bool, layout->dims.n + 1);
     w.declared = map_new(layout->arena);
+    name_sizes(&w);
     units_text(&w);
+    Buf sizes = {.arena = layout->arena};
+    declare_sizes(&sizes, &w, NULL, buf_text(&w.body), 1);
     const char *body = buf_text(&w.body);
-    Map *used = words(layout->arena, body);
+    Map *used = words(layout->arena, arena_text(layout->arena, "%s%s", buf_text(&sizes), body));
     buf_printf(out, "/* %s.\n * Returns 0, or the error of the first launch that failed%s.", step_about(p),
                w.checks       ? ", or STEP_NOT_FINITE where the loss is no number, STEP_OVERFLOW where a gradient is none"
                : w.has_commit ? ", or STEP_NOT_FINITE where the loss is no number"
@@ -188,6 +193,7 @@ void step_text(Buf *out, const Layout *layout, const Program *p, const Guards *g
     buf_put(out, " */\n");
     buf_printf(out, "STEP_FUNCTION int %s_step(Step *s)\n{\n", p->name);
     declare_dims(out, &w, used);
+    buf_put(out, buf_text(&sizes));
     declare_memory(out, &w, used, AT_HEAD);
     buf_put(out, body);
     buf_put(out, "    return s->error;\n}\n");

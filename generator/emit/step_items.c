@@ -86,9 +86,9 @@ static const char *scratch_argument(Writer *w, const Item *item, const Arg *arg)
     if (first) return typed ? item->scratch : arena_text(l->arena, "(%s *)%s", arg->type, item->scratch);
     const int size = type_bytes(arg->type);
     Expr *elements = typed && size ? expr_divide_exactly(l->symbols, arg->expr, expr_int(l->symbols, size)) : NULL;
-    if (elements) return arena_text(l->arena, "%s + %s", item->scratch, expr_c(l, elements, ""));
+    if (elements) return arena_text(l->arena, "%s + %s", item->scratch, size_c(w, elements));
     return arena_text(l->arena, typed ? "(%s *)((char *)%s + %s)" : "(%s *)(%s + %s)", arg->type, item->scratch,
-                      expr_c(l, arg->expr, ""));
+                      size_c(w, arg->expr));
 }
 
 static const char *argument(Writer *w, const Item *item, const Arg *arg)
@@ -96,7 +96,7 @@ static const char *argument(Writer *w, const Item *item, const Arg *arg)
     const Layout *l = w->l;
     switch (arg->kind) {
     case ARG_VALUE: return program_place(w->p, arg->value)->pointer;
-    case ARG_EXPR: return expr_c(l, arg->expr, "");
+    case ARG_EXPR: return size_c(w, arg->expr);
     case ARG_HYPER: return l->hypers.at[layout_find(l->hyper_of, arg->value->name)].c;
     case ARG_HYPERS: return "hypers";
     case ARG_STATE: return layout_state(l, arg->value->tensor);
@@ -138,11 +138,11 @@ static void add_argument(Buf *line, size_t *start, int indent_by, const char *se
 static const char *work_text(Writer *w, const Launch *launch, bool epilogue)
 {
     Arena *arena = w->l->arena;
-    const char *blocks = expr_c(w->l, launch->blocks, "");
+    const char *blocks = size_c(w, launch->blocks);
     if (!launch->each) return arena_text(arena, launch->fours ? "fours(%s)" : "elements(%s)", blocks);
-    const char *each = expr_c(w->l, launch->each, "");
+    const char *each = size_c(w, launch->each);
     if (!epilogue || launch->shares == launch->blocks) return arena_text(arena, "rows(%s, %s)", blocks, each);
-    return arena_text(arena, "rows(%s, %s, %s)", blocks, each, expr_c(w->l, launch->shares, ""));
+    return arena_text(arena, "rows(%s, %s, %s)", blocks, each, size_c(w, launch->shares));
 }
 
 /* The kernel, and when it takes elements in fours, where that depends on dims: "scale, seq % 4 == 0". */
@@ -235,7 +235,14 @@ static void loop_text(Writer *w, const Item *item, int depth)
             buf_printf(&w->body, plain ? "%s *const %s = %s + %s * %s; /* %s */\n" : "%s *const %s = %s + %s * (%s); /* %s */\n",
                        local->type, local->name, local->base, t, stride, commented(w->l, local->shape));
     }
+    const size_t start = w->body.length;
     items_text(w, &item->body[0], depth + 1);
+    if (item->block) {
+        const char *text = arena_copy(w->l->arena, w->body.text + start, w->body.length - start);
+        w->body.length = start;
+        declare_sizes(&w->body, w, item->block, text, depth + 1);
+        buf_put(&w->body, text);
+    }
     indent(w, depth);
     buf_put(&w->body, "}\n");
 }

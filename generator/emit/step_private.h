@@ -5,9 +5,17 @@
 
 enum { COMMENT_COLUMN = 100, LINE_MAX_COLUMNS = 118, FARTHEST_COLUMN = 140 };
 
+/* A long size that several launches are given: a constant of the step, or of a loop over blocks of rows. */
+typedef struct {
+    Expr *expr;
+    const char *text, *name, *block; /* block: the dim that is such a loop's; NULL */
+    int uses;
+} Size;
+
 typedef struct {
     const Layout *l;
     const Program *p;
+    VEC(Size) sizes;
     const Map *memory;                                    /* C name -> Memory */
     Map *declared;                                        /* buffers that the text has so far */
     Buf body;                                             /* of the function, behind its declarations */
@@ -24,6 +32,12 @@ const char *buffer_enum(const Writer *w, int buffer);     /* TRAIN_LOGITS */
 /* ---- step_items.c ---- */
 void section_text(Writer *w, const Item *item); /* "---- backward ----", where one begins */
 void item_text(Writer *w, const Item *item, int depth);
+
+/* ---- step_sizes.c ---- */
+void name_sizes(Writer *w);
+const char *size_c(Writer *w, Expr *e); /* e in C, with what has a name by its name */
+/* Those that depend on that dim of blocks (NULL: on none) and that the text names. */
+void declare_sizes(Buf *out, const Writer *w, const char *block, const char *text, int depth);
 
 /* ---- step_declare.c ---- */
 Map *words(Arena *arena, const char *text); /* the names in a text of C */

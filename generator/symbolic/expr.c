@@ -410,6 +410,20 @@ Expr *expr_substitute(Symbols *s, Expr *e, Expr *symbol, Expr *by)
     return expr_rebuild(s, e, symbol->mask, substituted, &want);
 }
 
+Expr *expr_without(Symbols *s, Expr *e, Expr *quotient)
+{
+    if (quotient->n != 1 || quotient->term[0].mono->degree != 1 || quotient->term[0].coef != 1) return e;
+    Term *kept = NEW_ARRAY(s->arena, Term, e->n + 1);
+    int n = 0;
+    for (int i = 0; i < e->n; i++) {
+        const Mono *mono = e->term[i].mono;
+        bool has = false;
+        for (int k = 0; k < mono->degree; k++) has = has || mono->atom[k] == quotient->term[0].mono->atom[0];
+        if (!has) kept[n++] = e->term[i];
+    }
+    return expr_of_terms(s, kept, n);
+}
+
 static Expr *representative(Symbols *s, const Atom *symbol, void *context)
 {
     (void)context;

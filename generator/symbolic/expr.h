@@ -33,6 +33,8 @@ Expr *expr_min(Symbols *s, Expr *a, Expr *b);
 Expr *expr_max(Symbols *s, Expr *a, Expr *b);
 Expr *expr_product(Symbols *s, Expr *const *e, int n); /* 1 for n = 0 */
 Expr *expr_substitute(Symbols *s, Expr *e, Expr *symbol, Expr *by);
+/* e where quotient, (a//b) alone, is 0: without the terms that have it as a factor; those of other atoms stay. */
+Expr *expr_without(Symbols *s, Expr *e, Expr *quotient);
 Expr *expr_canonical(Symbols *s, Expr *e); /* e with equal symbols (symbols_equate) replaced by their representative */
 
 /* a / b where it divides without rest for all values (64*batch*seq by 64*seq gives batch); NULL where that is not certain */

@@ -409,6 +409,26 @@ static void print_infix(const Printer *p, const Expr *a, const char *operation, 
     print_operand(p, b);
 }
 
+static int modulo_term(const Expr *e, int64_t *j);
+
+/* (a + 15)//16 is how many sixteens hold a: C has a function for it. */
+static bool prints_ceiling(const Printer *p, const Atom *atom)
+{
+    int64_t by, j;
+    return p->c && !p->js && atom->kind == ATOM_FLOORDIV && expr_is_int(atom->arg[1], &by) && by > 1 && constant_of(atom->arg[0]) == by - 1 &&
+           modulo_term(atom->arg[0], &j) < 0;
+}
+
+static void print_ceiling(const Printer *p, const Atom *atom)
+{
+    const Expr *a = atom->arg[0];
+    Expr *without = arena_alloc(p->out->arena, sizeof *a + (size_t)a->n * sizeof *a->term); /* the term of degree 0 */
+    without->n = 0;
+    for (int i = 0; i < a->n; i++)
+        if (a->term[i].mono->degree) without->term[without->n++] = a->term[i];
+    print_call(p, "ceil_div", without, atom->arg[1]);
+}
+
 static void print_atom(const Printer *p, const Atom *atom, bool alone)
 {
     bool division = atom->kind == ATOM_FLOORDIV;
@@ -418,6 +438,10 @@ static void print_atom(const Printer *p, const Atom *atom, bool alone)
     case ATOM_MAX: print_extremum(p, atom); break;
     case ATOM_FLOORDIV:
     case ATOM_MOD:
+        if (prints_ceiling(p, atom)) {
+            print_ceiling(p, atom);
+            break;
+        }
         if (p->c) {
             print_call(p, division ? "floor_div" : "floor_mod", atom->arg[0], atom->arg[1]);
             break;

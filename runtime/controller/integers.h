@@ -9,6 +9,10 @@ static inline int64_t floor_div(int64_t a, int64_t b)
     if (b == 0) return 0;
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return floor_div(a + b - 1, b);
+}
 static inline int64_t floor_mod(int64_t a, int64_t b)
 {
     if (b == 0) return 0;

@@ -340,11 +340,6 @@ bool planner_chooses(const Model *m, int dim)
     return false;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 int64_t planner_row_blocks(const Program *program, const int64_t *dims)
 {
     int64_t most = 1;

@@ -32,8 +32,10 @@ __global__ void norm(float *__restrict__ mean_out, float *__restrict__ inverse_d
         squares = block_sum(squares);
         const float inverse_deviation = 1 / sqrtf(squares / 16.f + 1e-05f);
         FOR_LANES (j, 16) y[at + j] = (x[at + j] - mean) * inverse_deviation * gain[j] + bias[j];
-        if (FIRST_THREAD) mean_out[row] = mean;
-        if (FIRST_THREAD) inverse_deviation_out[row] = inverse_deviation;
+        if (FIRST_THREAD) {
+            mean_out[row] = mean;
+            inverse_deviation_out[row] = inverse_deviation;
+        }
     }
 }
 
@@ -372,6 +374,8 @@ STEP_FUNCTION int train_step(Step *s)
 {
     const Dims *const d = dims_of(s);
     const int64_t batch = d->batch, seq = d->seq;
+    const int64_t parts = min_int(64, ceil_div(batch*seq, 128));
+    const int64_t parts_2 = min_int(64, ceil_div(batch*seq, 16));
     const Hypers hypers = hypers_of(s);
     const Weights *const w = weights_of(s);
     const States *const states = states_of(s);
@@ -391,7 +395,7 @@ STEP_FUNCTION int train_step(Step *s)
     float *const attn_attention = buffer<float>(s, TRAIN_ATTN_ATTENTION);                           /* (batch, 2, seq, 8) */
     float *const attn_attention_top = buffer<float>(s, TRAIN_ATTN_ATTENTION_TOP);                   /* (batch, 2, seq) */
     float *const attn_attention_scale = buffer<float>(s, TRAIN_ATTN_ATTENTION_SCALE);               /* (batch, 2, seq) */
-    unit(s, 2);   LAUNCH_PLAIN(s, attention, rows(2*batch*floor_div(seq + 31, 32), 16*seq), 128)(attn_attention,
+    unit(s, 2);   LAUNCH_PLAIN(s, attention, rows(2*batch*ceil_div(seq, 32), 16*seq), 128)(attn_attention,
             attn_attention_top, attn_attention_scale, attn_qkv, seq, 2*batch);                      /* "/attn/Attention" */
     float *const attn_transpose_3 = buffer<float>(s, TRAIN_ATTN_TRANSPOSE_3);                       /* (batch, seq, 2, 8) */
     unit(s, 3);   LAUNCH(s, transpose_each, rows(batch*seq, 16), 32)(attn_transpose_3, attn_attention, batch*seq, seq); /* "/attn/Transpose_3" */
@@ -403,11 +407,9 @@ STEP_FUNCTION int train_step(Step *s)
     float *const loss_sub = buffer<float>(s, TRAIN_LOSS_SUB);                                       /* (batch, seq, 16) */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
     float *const difference_and_squares_of_all_parts_scratch = buffer<float>(s, TRAIN_DIFFERENCE_AND_SQUARES_OF_ALL_PARTS_SCRATCH);
-    unit(s, 5);   LAUNCH(s, difference_and_squares_of_all_parts, rows(min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq), 256)(
-            loss_sub, x, attn_out, target, difference_and_squares_of_all_parts_scratch,
-            min_int(64, floor_div(batch*seq + 127, 128)), 16*batch*seq);                            /* "/Add", "loss" */
-    LAUNCH(s, sum_of_parts, rows(1, min_int(64, floor_div(batch*seq + 127, 128))), 64)(loss,
-            difference_and_squares_of_all_parts_scratch, min_int(64, floor_div(batch*seq + 127, 128))); /* "/Add", "loss" */
+    unit(s, 5);   LAUNCH(s, difference_and_squares_of_all_parts, rows(parts, 16*batch*seq), 256)(loss_sub, x, attn_out,
+            target, difference_and_squares_of_all_parts_scratch, parts, 16*batch*seq);              /* "/Add", "loss" */
+    LAUNCH(s, sum_of_parts, rows(1, parts), 64)(loss, difference_and_squares_of_all_parts_scratch, parts); /* "/Add", "loss" */
 
     /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
     unit(s, 6);   if (int error = commit(s, loss)) return error;
@@ -428,12 +430,12 @@ STEP_FUNCTION int train_step(Step *s)
             attn_attention, 2*batch*seq, seq);                                                      /* "/attn/Attention" */
     float *const d_attn_attention = buffer<float>(s, TRAIN_D_ATTN_ATTENTION);                       /* (batch, 2, seq, 8) */
     float *const attention_gradient_q_scratch = buffer<float>(s, TRAIN_ATTENTION_GRADIENT_Q_SCRATCH);
-    unit(s, 12);  LAUNCH_PLAIN(s, attention_gradient_q, rows(2*batch*floor_div(seq + 31, 32), 16*seq), 128)(
-            d_attn_attention, d_attn_attention_sum, d_attn_out_dot, attn_qkv, attn_attention_top, attn_attention_scale,
+    unit(s, 12);  LAUNCH_PLAIN(s, attention_gradient_q, rows(2*batch*ceil_div(seq, 32), 16*seq), 128)(d_attn_attention,
+            d_attn_attention_sum, d_attn_out_dot, attn_qkv, attn_attention_top, attn_attention_scale,
             attention_gradient_q_scratch, seq, 2*batch);                                            /* "/attn/Attention" */
     float *const d_attn_attention_dk = buffer<float>(s, TRAIN_D_ATTN_ATTENTION_DK);                 /* (batch, 2, seq, 8) */
     float *const d_attn_attention_dv = buffer<float>(s, TRAIN_D_ATTN_ATTENTION_DV);                 /* (batch, 2, seq, 8) */
-    LAUNCH_PLAIN(s, attention_gradient_kv, rows(2*batch*floor_div(seq + 31, 32), 16*seq), 128)(d_attn_attention_dk,
+    LAUNCH_PLAIN(s, attention_gradient_kv, rows(2*batch*ceil_div(seq, 32), 16*seq), 128)(d_attn_attention_dk,
             d_attn_attention_dv, attn_qkv, attn_attention_top, d_attn_out_dot, attn_attention_scale,
             attention_gradient_q_scratch, seq, 2*batch);                                            /* "/attn/Attention" */
     float *const d_attn_split = buffer<float>(s, TRAIN_D_ATTN_SPLIT);                               /* (batch, seq, 48) */
@@ -449,16 +451,13 @@ STEP_FUNCTION int train_step(Step *s)
 
     /* -- ln -- */
     float *const sums_of_columns_parts_scratch = buffer<float>(s, TRAIN_SUMS_OF_COLUMNS_PARTS_SCRATCH);
-    unit(s, 17);  LAUNCH(s, sums_of_columns_parts, rows(min_int(64, floor_div(batch*seq + 15, 16)), 64*batch*seq), 64)(
-            d_attn_qkv_dot_2, x, ln_mean, ln_inverse_deviation, sums_of_columns_parts_scratch,
-            sums_of_columns_parts_scratch + 16*min_int(64, floor_div(batch*seq + 15, 16)), batch*seq, 16,
-            min_int(64, floor_div(batch*seq + 15, 16)));                                            /* "/ln/LayerNormalization" */
+    unit(s, 17);  LAUNCH(s, sums_of_columns_parts, rows(parts_2, 64*batch*seq), 64)(d_attn_qkv_dot_2, x, ln_mean,
+            ln_inverse_deviation, sums_of_columns_parts_scratch, sums_of_columns_parts_scratch + 16*parts_2, batch*seq,
+            16, parts_2);                                                                           /* "/ln/LayerNormalization" */
     float *const d_ln_sum = buffer<float>(s, TRAIN_D_LN_SUM);                                       /* (16) */
     float *const d_ln = buffer<float>(s, TRAIN_D_LN);                                               /* (16) */
-    LAUNCH(s, sums_of_parts, rows(1, 64*min_int(64, floor_div(batch*seq + 15, 16))), 64)(d_ln_sum, d_ln,
-            sums_of_columns_parts_scratch,
-            sums_of_columns_parts_scratch + 16*min_int(64, floor_div(batch*seq + 15, 16)), 16,
-            min_int(64, floor_div(batch*seq + 15, 16)));                                            /* "/ln/LayerNormalization" */
+    LAUNCH(s, sums_of_parts, rows(1, 64*parts_2), 64)(d_ln_sum, d_ln, sums_of_columns_parts_scratch,
+            sums_of_columns_parts_scratch + 16*parts_2, 16, parts_2);                               /* "/ln/LayerNormalization" */
     save_gradient(s, WEIGHT_LN_BIAS, d_ln_sum, 64);
     save_gradient(s, WEIGHT_LN_WEIGHT, d_ln, 64);
     unit(s, 18);  LAUNCH(s, update, fours(16), 256)(w->ln_bias, states->ln_bias, d_ln_sum, hypers, 16); /* "ln.bias" */

@@ -179,7 +179,9 @@ static void test_c_text(void **state)
     (void)state;
     assert_string_equal(c_text("2*x*y - 3"), "2*dims->x*dims->y - 3");
     assert_string_equal(c_text("Min(x, y, z)"), "min_int(min_int(dims->x, dims->y), dims->z)");
-    assert_string_equal(c_text("(x + 1)//2 - y"), "floor_div(dims->x + 1, 2) - dims->y");
+    assert_string_equal(c_text("(x + 1)//2 - y"), "ceil_div(dims->x, 2) - dims->y");
+    assert_string_equal(c_text("(x + y + 15)//16"), "ceil_div(dims->x + dims->y, 16)");
+    assert_string_equal(c_text("(x + 2)//2 + (x + 3)//5"), "floor_div(dims->x, 2) + floor_div(dims->x + 3, 5) + 1");
     assert_string_equal(c_text("x % 2"), "floor_mod(dims->x, 2)");
     assert_string_equal(c_text("x % y"), "floor_mod(dims->x, dims->y)");
     assert_string_equal(c_text("4294967296*x"), "4294967296LL*dims->x");
@@ -345,6 +347,8 @@ static void test_substitute(void **state)
     Expr *x = expr_symbol(s, "x"), *e = parsed("x*y + x//2 + Min(x, z)");
     assert_text(expr_substitute(s, e, x, parsed("2*z")), "2*y*z + 2*z");
     assert_true(expr_is(expr_substitute(s, parsed("x*x - 1"), x, expr_int(s, 5)), 24));
+    assert_text(expr_without(s, parsed("x*((y - 1)//z) + 3*((y - 1)//z) + z + y"), parsed("(y - 1)//z")), "y + z");
+    assert_text(expr_without(s, parsed("x + y"), parsed("x + 1")), "x + y");
 }
 
 static const char *divided(const char *a, const char *b)
