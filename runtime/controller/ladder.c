@@ -19,6 +19,7 @@ void ladder_free(Ladder *ladder)
 
 static void remove_rungs(Ladder *l, int from, int to)
 {
+    if (from == to) return; /* of an empty ladder, too */
     for (int i = from; i < to; i++) free(l->rungs[i].modes);
     memmove(l->rungs + from, l->rungs + to, (size_t)(l->n - to) * sizeof *l->rungs);
     l->n -= to - from;

@@ -18,11 +18,11 @@ static inline ExpParts exp_parts(float x)
     const float shifted = x * 1.44269504f + shift, n = shifted - shift;
     const float r = x - n * 0.693145752f - n * 1.42860677e-6f; /* the first factor has 15 bits: its product is exact */
     const float q = (((0.00139459956f * r + 0.0083663417f) * r + 0.0416662917f) * r + 0.16666545f) * r + 0.5f;
-    return {bit_cast<int32_t>(shifted) - bit_cast<int32_t>(shift), q * r * r + r};
+    return {(int32_t)(bit_cast<uint32_t>(shifted) - bit_cast<uint32_t>(shift)), q * r * r + r}; /* of NaN: any number */
 }
 static inline float power_of_two(int32_t n)
 {
-    return bit_cast<float>((n + 127) << 23);
+    return bit_cast<float>((uint32_t)(n + 127) << 23);
 }
 
 static inline float host_expf(float x)

@@ -30,7 +30,7 @@ static int place_in(const Groups *groups, const Group *group)
 static void updates_follow_commit_and_readers(void **state)
 {
     (void)state;
-    World w = world(read_all(arena_new(), "test/golden/mlp.ir"));
+    World w = world_of_file("test/golden/mlp.ir");
     train(&w, "adamw");
     Groups *groups = pass_fuse(w.g, false);
     pass_schedule(groups);
@@ -111,7 +111,7 @@ static const Buffer *buffer_named(const Program *p, const char *c)
 static void what_a_loop_reads_outlives_it(void **state)
 {
     (void)state;
-    World w = world(read_all(arena_new(), "test/golden/cell.ir"));
+    World w = world_of_file("test/golden/cell.ir");
     w.g->name = "infer"; /* forward alone */
     emit(&w, true);
     const Item *loop = first_of(&w.p->items, ITEM_LOOP);
@@ -128,7 +128,7 @@ static void what_a_loop_reads_outlives_it(void **state)
 static void every_position_is_within_the_lives(void **state)
 {
     (void)state;
-    World w = world(read_all(arena_new(), "test/golden/mlp.ir"));
+    World w = world_of_file("test/golden/mlp.ir");
     train(&w, "adamw");
     emit(&w, false);
     for (int i = 0; i < w.p->items.n; i++) {
@@ -147,7 +147,7 @@ static void every_position_is_within_the_lives(void **state)
 static void gradients_are_saved_once_each(void **state)
 {
     (void)state;
-    World w = world(read_all(arena_new(), "test/golden/mlp.ir"));
+    World w = world_of_file("test/golden/mlp.ir");
     train(&w, "sgd");
     emit(&w, false);
     int saved[3] = {0};

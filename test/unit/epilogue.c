@@ -47,6 +47,7 @@ static void epilogue_takes_the_rows_of_a_product(void **state)
     Groups *unfused = pass_fuse(w.g, true);
     assert_true(unfused->list.n > 1);
     for (int i = 0; i < unfused->list.n; i++) assert_null(unfused->list.at[i]->epilogue);
+    arena_free(w.arena);
 }
 
 static void epilogue_may_be_a_norm_or_a_sum_of_columns(void **state)
@@ -57,12 +58,14 @@ static void epilogue_may_be_a_norm_or_a_sum_of_columns(void **state)
                         "  %8: f32[n, 64] = sub %4, %7\n"
                         "  return %8 \"y\"\n");
     assert_int_equal(only_group(&w)->epilogue->kind, GROUP_ROW);
+    arena_free(w.arena);
     w = dot_world("  %6: f32[64] = reduce_sum %4, axes=[0]\n"
                   "  return %6 \"y\", %4 \"c\"\n");
     const Group *group = only_group(&w);
     assert_int_equal(group->epilogue->kind, GROUP_REDUCE);
     assert_ptr_equal(group->epilogue->place, group->ops.at[0]->out[0]); /* stored: it is given out */
     assert_int_equal(group->out.n, 2);
+    arena_free(w.arena);
 }
 
 static void epilogue_wants_its_own_rows(void **state)
@@ -81,6 +84,7 @@ static void epilogue_wants_its_own_rows(void **state)
         World w = dot_world(others[i]);
         const Groups *groups = pass_fuse(w.g, false);
         for (int k = 0; k < groups->list.n; k++) assert_null(groups->list.at[k]->epilogue);
+        arena_free(w.arena);
     }
 }
 
@@ -107,6 +111,7 @@ static void epilogue_overwrites_nothing_that_is_read(void **state)
     assert_true(kernels_in_place(both, w.g->inputs.at[3], other));
     assert_false(kernels_in_place(both, w.g->inputs.at[0], other));
     pass_schedule(groups);
+    arena_free(w.arena);
 }
 
 static void epilogue_stands_in_the_call(void **state)
@@ -135,6 +140,7 @@ static void epilogue_stands_in_the_call(void **state)
     const int64_t dims[] = {100};
     assert_true(expr_evaluate(w.s, p->moved, dims, &moved));
     assert_int_equal(moved, 4 * (100 * 16 + 16 * 64 + 64 + 100 * 64)); /* the product itself is neither written nor read */
+    arena_free(w.arena);
 }
 
 /* ---- what a library has too ---- */
@@ -142,11 +148,15 @@ static const char *known_name(const char *rest, KnownEpilogue *known)
 {
     World w = dot_world(rest);
     Groups *groups = pass_fuse(w.g, false);
+    const char *name = "none";
     for (int i = 0; i < groups->list.n; i++) {
         const Group *epilogue = groups->list.at[i]->epilogue;
-        if (epilogue && known_epilogue(w.arena, w.s, epilogue, known)) return known->name;
+        if (!epilogue || !known_epilogue(w.arena, w.s, epilogue, known)) continue;
+        name = known->name;
+        break;
     }
-    return "none";
+    arena_free(w.arena); /* of the operands that are known, only that they are there */
+    return name;
 }
 
 static const char gelu_text[] = "  %6: f32[n, 64] = add %4, %5\n"

@@ -218,7 +218,7 @@ static void no_group_needs_itself(void **state)
 static void update_is_one_kernel(void **state)
 {
     (void)state;
-    World w = world(read_all(arena_new(), "test/golden/mlp.ir"));
+    World w = world_of_file("test/golden/mlp.ir");
     train(&w, "adamw");
     Groups *groups = pass_fuse(w.g, false);
     int updates = 0, copies = 0;

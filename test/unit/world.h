@@ -36,6 +36,14 @@ static inline World world(const char *text)
     return w;
 }
 
+static inline World world_of_file(const char *path)
+{
+    World w = {.arena = arena_new()};
+    w.s = symbols_new(w.arena);
+    w.g = graph_parse(w.arena, w.s, read_all(w.arena, path));
+    return w;
+}
+
 static inline void train(World *w, const char *optimizer)
 {
     w->options = (Options){.model = "models/test.onnx", .out = "build", .optimizer = optimizer, .precision = "fp32"};
