@@ -1,5 +1,6 @@
 /* Takes over for units whose kernels fail.  Needs: fallback.  Breaks: nothing. */
 #include "mend_private.h"
+#include "fence.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +117,9 @@ bool mend_make(Mend *m, Part *part, Step *s)
     s->begun = true;
     s->narrow = false; /* the program's guard is about its own kernels */
     faults->held = true;
+    fence_raise(&part->touched, s);
     run_apart(m, part, s);
+    fence_drop(&part->touched, s);
     faults->held = false;
     s->watch = as_it_was.watch;
     s->refused = as_it_was.refused;
@@ -168,7 +171,10 @@ static Part *part_begins(Mend *m, const Program *program)
 static void begins(Watch *watch, Step *step)
 {
     Mend *m = (Mend *)watch;
-    if (m->wants != MEND_FAILURES) check_begins(m, part_of(m, step->program), step);
+    Part *part = part_of(m, step->program);
+    touched_sizes(&part->touched, step);
+    if (m->wants != MEND_FAILURES) check_begins(m, part, step);
+    fence_raise(&part->touched, step);
 }
 
 /* What a test ordered: the first result of the unit that others read is none. */
@@ -194,6 +200,7 @@ static void ends(Watch *watch, Step *step)
     Part *part = part_of(m, s->program);
     const int error = s->error;
     const char *kernel = s->kernel ? s->kernel : "";
+    fence_drop(&part->touched, s);
     if (error && error != STEP_REFUSED && error != DEVICE_LAUNCH_FAILED && error != DEVICE_OUT_OF_MEMORY) return;
     touched_sizes(&part->touched, s);
     if (error) {
@@ -215,7 +222,7 @@ void mend_begin(Mend *mend, Step *step, MendWatch watch)
     Mend *m = mend;
     const Part *part = part_begins(m, step->program);
     m->wants = m->fallback ? watch : MEND_FAILURES;
-    m->watch.every = m->trace || m->wants != MEND_FAILURES || device_faults(m->device)->garble_launch;
+    m->watch.every = m->trace || m->wants != MEND_FAILURES || device_faults(m->device)->garble_launch || fence_possible();
     m->most_bytes = 0;
     m->saved = -1;
     m->blind = false;

@@ -39,7 +39,6 @@ static bool make_room(Mend *m, const Part *part, const Step *s)
 
 void check_begins(Mend *m, Part *part, Step *s)
 {
-    touched_sizes(&part->touched, s);
     const bool saved = make_room(m, part, s) && copy_writes(m, part, s, m->before, FROM_DEVICE);
     m->saved = saved ? s->unit : -1;
     m->blind |= !saved;
