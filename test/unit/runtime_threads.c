@@ -126,7 +126,7 @@ static int in_little_memory(void)
 {
     const rlim_t room = 12 << 20;
     long pages = 0;
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return 2; /* its own memory has no room either */
 #endif
     FILE *file = fopen("/proc/self/statm", "r");
