@@ -274,6 +274,15 @@ static void look(Cell *c, const char *at, size_t bytes, bool write, bool in_shar
     }
 }
 
+/* Accesses of the size's own alignment, as the compiler was told: a GPU has no others. */
+static void check_aligned(const char *at, size_t size, bool write, void *from)
+{
+    char line[256];
+    if (!sim_now.inside || (uintptr_t)at % size == 0) return;
+    line_of((uint32_t)((const char *)from - image - 1), line, sizeof line);
+    sim_fault("%s %zu bytes at %s, at an address that is no multiple of as many", write ? "writes" : "reads", size, line);
+}
+
 static void access(const char *at, size_t size, bool write, void *from)
 {
     if (!sim_now.inside) return;
@@ -313,10 +322,12 @@ void __tsan_vptr_update(void **, void *)
 #define CALLED(name, size)                                                                                                         \
     void __tsan_read##name(void *at)                                                                                               \
     {                                                                                                                              \
+        check_aligned((const char *)at, size, false, __builtin_return_address(0));                                                 \
         access((const char *)at, size, false, __builtin_return_address(0));                                                        \
     }                                                                                                                              \
     void __tsan_write##name(void *at)                                                                                              \
     {                                                                                                                              \
+        check_aligned((const char *)at, size, true, __builtin_return_address(0));                                                  \
         access((const char *)at, size, true, __builtin_return_address(0));                                                         \
     }                                                                                                                              \
     void __tsan_unaligned_read##name(void *at)                                                                                     \

@@ -8,7 +8,7 @@
  *   - races: a byte touched by two threads of a launch, once to write it, with no barrier between; of shared and of global memory
  *     (but threads of a block may write the same value);
  *   - reads of shared memory that nobody has written in this block;
- *   - accesses past the buffers a kernel was given.
+ *   - accesses past the buffers a kernel was given, and of four elements at once at addresses that are no multiple of them.
  * The first of them is told on standard error, with kernel, block, thread, line and buffer, and the launch fails.
  *
  * The environment's DISC_SIM="seed=3,threads=128,blocks=2" chooses the order, a block size for every launch, the most blocks a grid

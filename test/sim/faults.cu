@@ -11,7 +11,7 @@ extern "C" int device_launching(Device *, const char *)
 }
 
 enum { N = 256, THREADS = 128 };
-static float memory[3 * N], *const x = memory, *const y = memory + 2 * N;
+alignas(16) static float memory[3 * N], *const x = memory, *const y = memory + 2 * N;
 
 /* Each thread reads what its neighbour wrote. */
 template <bool BARRIER> __global__ void neighbour(float *to, const float *from)
@@ -112,6 +112,12 @@ __global__ void past_the_end(float *to, const float *from)
 {
     FOR_EACH(i, N + 1) to[i] = from[i - (i == N)];
 }
+/* Four elements at once, beginning at any. */
+template <int FIRST> __global__ void four_at_once(float *to, const float *from)
+{
+    const Four<float> four(from + FIRST);
+    to[threadIdx.x] = four[(int)threadIdx.x % 4];
+}
 __global__ void writes_operand(float *, const float *from)
 {
     FOR_EACH(i, N) ((float *)from)[i] = 0;
@@ -179,6 +185,8 @@ int main(int argc, char **argv)
     RUN("blocks share", blocks_share, rows(4, 1))
     RUN("read after write", read_after_write, elements(N))
     RUN("past the end", past_the_end, elements(N))
+    RUN("not aligned", four_at_once<3>, rows(1, 1))
+    RUN("not aligned, right", four_at_once<8>, rows(1, 1))
     RUN("writes operand", writes_operand, elements(N))
     RUN("unwritten", unwritten, rows(1, 1))
     RUN("helpers, right", helpers, rows(N / 64, 64))

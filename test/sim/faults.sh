@@ -24,10 +24,11 @@ flag
 blocks share
 read after write
 past the end
+not aligned
 writes operand
 unwritten
 END
-for name in neighbour rounds "half mask" "warp neighbour" flag helpers; do
+for name in neighbour rounds "half mask" "warp neighbour" flag "not aligned" helpers; do
     for order in seed=1 seed=2 seed=3; do
         DISC_SIM=$order "$scratch/faults" "$name, right" 2>"$scratch/said.err" || fail "$name, right: $(cat "$scratch/said.err")"
     done
