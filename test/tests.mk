@@ -89,12 +89,12 @@ $(TEST_OUT)/CTestTestfile.cmake: test/tests.mk $(SCRIPTS) $(wildcard test/unit/*
 	@mkdir -p $(@D)
 	@{ for u in $(UNITS) $(RUNTIME_UNITS); do \
 	     echo "add_test(unit.$$u \"$(TEST_OUT)/$$u\")"; \
-	     echo "set_tests_properties(unit.$$u PROPERTIES LABELS unit TIMEOUT 300 WORKING_DIRECTORY \"$(CURDIR)\")"; \
+	     echo "set_tests_properties(unit.$$u PROPERTIES LABELS unit TIMEOUT $(if $(SANITIZE),1500,300) WORKING_DIRECTORY \"$(CURDIR)\")"; \
 	   done; \
 	   for s in $(SCRIPTS); do \
 	     label=$$(basename $$(dirname $$s)); name=$$label.$$(basename $$s .sh); \
 	     echo "add_test($$name bash \"$$s\")"; \
-	     echo "set_tests_properties($$name PROPERTIES LABELS $$label TIMEOUT 1500 SKIP_RETURN_CODE 77 WORKING_DIRECTORY \"$(CURDIR)\" ENVIRONMENT \"DISC_GEN=$(abspath $(BIN));TEST_OUT=$(TEST_OUT);OMP_NUM_THREADS=1\")"; \
+	     echo "set_tests_properties($$name PROPERTIES LABELS $$label TIMEOUT $(if $(SANITIZE),7200,1500) SKIP_RETURN_CODE 77 WORKING_DIRECTORY \"$(CURDIR)\" ENVIRONMENT \"DISC_GEN=$(abspath $(BIN));TEST_OUT=$(TEST_OUT);OMP_NUM_THREADS=1\")"; \
 	   done; } >$@
 
 # ---- speed ----

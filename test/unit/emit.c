@@ -238,9 +238,12 @@ static int status_of(void (*f)(const char *), const char *path)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+static Arena *in_child; /* ends with it */
+
 static void open_folder(const char *path)
 {
-    folder_open(arena_new(), path);
+    in_child = arena_new();
+    folder_open(in_child, path);
 }
 
 static void folder_over_a_file_is_the_users_error(void **state)
@@ -256,9 +259,10 @@ static void folder_over_a_file_is_the_users_error(void **state)
 
 static void write_twice(const char *path)
 {
-    Folder *f = folder_open(arena_new(), path);
+    in_child = arena_new();
+    Folder *f = folder_open(in_child, path);
     folder_text(f, "a/one.txt", "1");
-    mkdir(arena_text(arena_new(), "%s/two.txt", path), 0777); /* a folder where a file is to go */
+    mkdir(arena_text(in_child, "%s/two.txt", path), 0777); /* a folder where a file is to go */
     folder_text(f, "two.txt", "2");
     folder_commit(f);
 }
