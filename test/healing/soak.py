@@ -6,7 +6,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import tensors as t
 
 trainer, kind, steps, folder = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-DIFFERENT, VARIANTS_MOST = (900 if steps > 10000 else 200), 8
+DIFFERENT, VARIANTS_MOST = 900, 8
 r = t.Random(17)
 source, width = ("trajectory", 6) if kind == "tracks" else ("sensors", 7)
 

@@ -13,6 +13,6 @@ for name in tracks flow; do
     check "what is worth a thread" grep -q 'HOST_GRAIN = 64' "$folder/runtime/device/device_host.h"
     [ $name = tracks ] || { mkdir -p "$folder/objects-host" && cp -rp "$scratch/tracks/objects-host/runtime" "$folder/objects-host/"; rm -f "$folder"/objects-host/runtime/device/{blas,conv}_host.o; }
     check "built under the thread sanitizer" make -s -j2 -C "$folder" DEVICE=host 'HOST_FLAGS=-std=c++17 -O1 -march=native -fno-math-errno -fno-trapping-math -fopenmp'
-    check "$name" timeout 900 python3 test/healing/soak.py "$folder/trainer" $name 600 "$scratch"
+    check "$name" timeout 900 python3 test/healing/soak.py "$folder/trainer" $name 900 "$scratch"
 done
 finish
