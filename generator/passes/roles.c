@@ -139,13 +139,16 @@ static bool is_view(const OnnxNode *node)
     return !node->domain[0] && is_one_of(node->op_type, views);
 }
 
-/* Arithmetic that makes a weight of weights: weight norms, standardised weights, equalised learning rates, low-rank factors. */
+/* Arithmetic that makes a weight of weights: weight norms, standardised weights, equalised learning rates, low-rank factors, the
+ * exponential of a logarithm that is learned, weights of a mixture. */
 static bool is_weight_arithmetic(const OnnxNode *node)
 {
     static const char *const arithmetic[] = {
-        "Add",        "Sub", "Mul",       "Div",        "Neg",       "Sqrt",     "Pow",
-        "Reciprocal", "Abs", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceL2", "ReduceSumSquare",
-        "Clip",       "Max", "Sum",       "Tanh",       "Sigmoid",   "Softplus", "LayerNormalization",
+        "Add",      "Sub",     "Mul",       "Div",        "Neg",       "Sqrt",     "Pow",
+        "Exp",      "Log",     "ReduceSum", "ReduceMean", "ReduceMax", "ReduceL2", "ReduceSumSquare",
+        "Clip",     "Max",     "Min",       "Sum",        "Mean",      "Abs",      "Reciprocal",
+        "Tanh",     "Sigmoid", "Softplus",  "Relu",       "LeakyRelu", "Elu",      "HardSigmoid",
+        "Softsign", "Softmax", "Trilu",     "Where",      "ReduceL1",  "Mish",     "LayerNormalization",
         NULL};
     return !node->domain[0] && is_one_of(node->op_type, arithmetic);
 }
@@ -155,12 +158,38 @@ static bool is_constant(const Roles *r, const char *name)
     return !name[0] || map_has(r->constants, name);
 }
 
+static const Candidate *behind_views(const Roles *r, const char *name)
+{
+    for (int depth = 0; depth < 8; depth++) {
+        const Candidate *c = map_get(r->candidates, name);
+        const OnnxNode *maker = map_get(r->makers, name);
+        if (c || !maker || !is_view(maker)) return c;
+        name = maker->inputs[0];
+    }
+    return NULL;
+}
+
+/* Elements of a vector at places that are constants: log_variance[0]. */
+static bool is_pick(const Roles *r, const OnnxNode *node)
+{
+    if (strcmp(node->op_type, "Gather") || node->domain[0] || node->n_inputs < 2 || !is_constant(r, node->inputs[1])) return false;
+    const Candidate *c = behind_views(r, node->inputs[0]);
+    return c && c->tensor->rank == 1;
+}
+
+/* A table that is looked up: of embeddings, or of one number each, as biases of users. */
+static bool is_table(const OnnxTensor *t)
+{
+    return t->rank > 1 ? !elements_are_sines(t) : t->rank == 1 && t->count > 1 && !name_is_generated(t->name) && !elements_rise_or_fall(t);
+}
+
 /* Whether the constant c lives on in what node makes of it, for the nodes behind. */
 static bool passes_through(const Roles *r, const Candidate *c, const OnnxNode *node, int input)
 {
     const bool number = c->tensor->count == 1 && name_is_generated(c->name);
     if (is_view(node)) /* the others of a Concat may be data: then it is a class token */
         return strcmp(node->op_type, "Concat") ? input == 0 : is_constant(r, node->outputs[0]) && !number;
+    if (is_pick(r, node)) return input == 0 && !name_is_generated(c->name);
     if (!is_weight_arithmetic(node) || !is_constant(r, node->outputs[0]) || number || elements_are_mask(c->tensor)) return false;
     return strcmp(node->op_type, "LayerNormalization") || input == 0;
 }
@@ -183,7 +212,7 @@ static void follow(Roles *r, Candidate *c, const char *name, const Use *through,
         Use use = first ? (Use){.taker = reader->node, .taker_input = reader->input, .graph = reader->graph} : *through;
         use.node = reader->node, use.input = reader->input;
         if (passes_through(r, c, reader->node, reader->input) && depth < 16) {
-            use.computed |= !is_view(reader->node);
+            use.computed |= !is_view(reader->node) && !is_pick(r, reader->node);
             for (int k = 0; k < reader->node->n_outputs; k++) follow(r, c, reader->node->outputs[k], &use, depth + 1);
         } else if (!has_use(c, &use))
             vec_push(r->arena, &c->uses, use);
@@ -243,17 +272,6 @@ static const char *const norms[] = {"BatchNormalization",
                                     "SkipSimplifiedLayerNormalization",
                                     NULL};
 
-static const Candidate *behind_views(const Roles *r, const char *name)
-{
-    for (int depth = 0; depth < 8; depth++) {
-        const Candidate *c = map_get(r->candidates, name);
-        const OnnxNode *maker = map_get(r->makers, name);
-        if (c || !maker || !is_view(maker)) return c;
-        name = maker->inputs[0];
-    }
-    return NULL;
-}
-
 static bool has_candidate_weight(const Roles *r, const OnnxNode *node)
 {
     for (int k = 0; k < node->n_inputs; k++)
@@ -292,8 +310,7 @@ static Source source_after(Roles *r, const OnnxNode *node)
     if (is_fourier_basis(r, node)) return FROM_SPECTRUM;
     if (!strncmp(node->op_type, "Gather", 6) && node->n_inputs > 1) {
         const Candidate *table = behind_views(r, node->inputs[0]);
-        const bool learned = table && table->tensor->rank > 1 && !elements_are_sines(table->tensor);
-        return learned ? FROM_LEARNED : most;
+        return table && !is_pick(r, node) && is_table(table->tensor) ? FROM_LEARNED : most;
     }
     if (is_product_of_weights(r, node)) return FROM_LEARNED;
     if (most == FROM_NOTHING) return FROM_NOTHING;
@@ -310,6 +327,7 @@ static Source source_after(Roles *r, const OnnxNode *node)
 static bool constants_alone(const Roles *r, const OnnxNode *node)
 {
     if (!strcmp(node->op_type, "Constant")) return true;
+    if (is_pick(r, node)) return true;
     if (!is_view(node) && !is_weight_arithmetic(node)) return false;
     const bool first_alone = strcmp(node->op_type, "Concat") && (is_view(node) || !strncmp(node->op_type, "Reduce", 6));
     for (int k = 0; k < (first_alone ? 1 : node->n_inputs); k++) /* the others are shapes and axes, which may be anything */
@@ -463,7 +481,9 @@ static Verdict verdict_elementwise(Roles *r, const Candidate *c, const Use *use)
     if (name_is_statistic(c->name)) return frozen_as(role_text(r, "a statistic, by its name: operand", node), what);
     if (elements_are_mask(t)) return frozen_as(role_text(r, "mask of two values: operand", node), what);
     if (elements_are_sines(t)) return frozen_as(role_text(r, "table of sines: operand", node), what);
-    if (use->computed) return frozen_as(role_text(r, "part of a computed table: operand", node), what);
+    if (use->computed && name_is_generated(c->name))
+        return frozen_as(role_text(r, "part of a computed table: operand", node), what);
+    if (use->computed) return (Verdict){true, false, role_text(r, multiplied ? "part of a gain" : "part of a bias", node), "matrix"};
     if (!vector && name_is_generated(c->name)) return frozen_as(role_text(r, "table with a made-up name: operand", node), what);
     return (Verdict){true, false,
                      role_text(r,
@@ -480,15 +500,29 @@ static Verdict verdict_table(Roles *r, const Candidate *c, const OnnxNode *node)
     return (Verdict){true, false, role_text(r, "table of embeddings", node), "matrix"};
 }
 
+/* A named constant that shapes what something learned gives: an exponent, a threshold, what masked tokens are replaced by. */
+static bool is_shape(const Roles *r, const Candidate *c, const Use *use)
+{
+    const OnnxNode *node = use->node;
+    const bool chosen = !strcmp(node->op_type, "Where");
+    bool learned = false;
+    for (int k = chosen; k < node->n_inputs; k++) learned |= k != use->input && source_of(r, node->inputs[k]) == FROM_LEARNED;
+    if (!learned || name_is_generated(c->name) || name_is_statistic(c->name) || elements_are_mask(c->tensor)) return false;
+    return !chosen || (use->input > 0 && c->tensor->count > 1 && !c->constant_filled);
+}
+
 static Verdict verdict_of(Roles *r, const Candidate *c, const Use *use)
 {
     static const char *const elementwise[] = {"Add", "Sub", "Mul", "Div", "Sum", "BiasGelu", "FastGelu", NULL};
+    static const char *const shaping[] = {"Pow", "Max", "Min", "Mean", "Where", NULL};
     const OnnxNode *node = use->node;
     if (is_one_of(node->op_type, weighted)) return verdict_weighted(r, c, use);
     if (is_one_of(node->op_type, norms)) return verdict_norm(r, c, use);
     if (!strcmp(node->op_type, "PRelu") && use->input == 1) return (Verdict){true, false, role_text(r, "slope", node), "bias"};
-    if ((!strcmp(node->op_type, "Gather") || !strcmp(node->op_type, "GatherND")) && use->input == 0 && c->tensor->rank >= 2)
-        return verdict_table(r, c, node);
+    const bool looked_up = use->input == 0 && (!strcmp(node->op_type, "Gather") || !strcmp(node->op_type, "GatherND"));
+    if (looked_up && (c->tensor->rank >= 2 || is_table(c->tensor))) return verdict_table(r, c, node);
+    if (is_one_of(node->op_type, shaping) && is_shape(r, c, use))
+        return (Verdict){true, false, role_text(r, "learned operand", node), "matrix"};
     if (is_one_of(node->op_type, elementwise)) return verdict_elementwise(r, c, use);
     if (!strcmp(node->op_type, "Concat") && c->tensor->count > 1 && !name_is_generated(c->name)) {
         for (int k = 0; k < node->n_inputs; k++)

@@ -41,9 +41,10 @@ void find_roles(Arena *arena, OnnxModel *model, Candidates *out);
 /* val_12, onnx::Conv_17, /Constant_3_output_0, p2o.helper.constant.7, mul/y:0, 42: a name that an exporter made up; but
  * model/dense/MatMul/ReadVariableOp:0 and conv2d_0.w_0 are names of parameters */
 bool name_is_generated(const char *name);
-bool name_is_statistic(const char *name);       /* target_mean, x.std: ends in the word */
+bool name_is_statistic(const char *name);       /* target_mean, x.std: ends in the word; but log_std is learned */
 bool elements_equal(const OnnxTensor *t);       /* one value throughout */
 bool elements_are_mask(const OnnxTensor *t);    /* 0 and one other value, which no trained table holds */
 bool elements_are_sines(const OnnxTensor *t);   /* a table of sines and cosines of positions: row 0 is half 0 and half 1 */
+bool elements_rise_or_fall(const OnnxTensor *t); /* each greater than the one before, or each less: a schedule, or positions */
 bool elements_are_filters(const OnnxTensor *t); /* nothing negative, mostly zeros: mel filters */
 #endif

@@ -69,7 +69,8 @@ bool name_is_statistic(const char *name)
     static const char *const words[] = {"mean", "std", "var", "variance", "stddev", "num_batches_tracked", NULL};
     for (int i = 0; words[i]; i++) {
         const size_t n = strlen(name), m = strlen(words[i]);
-        if (ends_with(name, words[i]) && (n == m || !isalpha((unsigned char)name[n - m - 1]))) return true;
+        if (!ends_with(name, words[i]) || (n > m && isalpha((unsigned char)name[n - m - 1]))) continue;
+        return n < m + 4 || strncasecmp(name + n - m - 4, "log_", 4) != 0;
     }
     return false;
 }
@@ -117,6 +118,16 @@ bool elements_are_sines(const OnnxTensor *t)
     for (int64_t i = 0; i < t->count; i++)
         if (!(fabs(element(t, i)) <= 1)) return false;
     return 2 * ones == width && !elements_are_mask(t);
+}
+
+bool elements_rise_or_fall(const OnnxTensor *t)
+{
+    bool rise = t->data != NULL, fall = rise;
+    for (int64_t i = 1; i < t->count && (rise || fall); i++) {
+        const double before = element(t, i - 1), x = element(t, i);
+        rise &= x > before, fall &= x < before;
+    }
+    return rise || fall;
 }
 
 bool elements_are_filters(const OnnxTensor *t)

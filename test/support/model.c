@@ -60,6 +60,8 @@ static void fill(Maker *m, OnnxTensor *t, const char *kind)
             x[i] = (float)(column % 2 ? cos : sin)((double)row / (1 + (double)(column / 2)));
         else if (!strcmp(kind, "mask"))
             x[i] = (row + column) % 2 ? -100 : 0;
+        else if (!strcmp(kind, "rising"))
+            x[i] = (float)(i + 1) / (float)t->count;
         else if (!strcmp(kind, "filters"))
             x[i] = (i % 5) == 0 ? 0.5f + (float)i : 0;
         else if (!strncmp(kind, "like=", 5))

@@ -257,6 +257,44 @@ static void weights_made_of_constants(void **state)
           "train bq bias of \"b\" (Add)\n");
 }
 
+/* What is learned as a logarithm, as weights of a mixture, as one element of a vector; but not a schedule, or frequencies. */
+static void parameters_behind_functions(void **state)
+{
+    (void)state;
+    wants(LINEAR "w A_log 4 random\nw logit_scale () =2.6\nw mix 3 random\nw log_var 2 random\n"
+                 "Exp e: A_log -> a\nNeg n: a -> b\nMul m2: h b -> i\nExp e2: logit_scale -> s\nMul m3: i s -> j\n"
+                 "Softmax s3: mix -> p\nReshape r3: p sh -> q\nMul m4: j q -> k\nconst zero () =0\nCast c5: zero -> at to=7\n"
+                 "Gather g5: log_var at -> v\nNeg n5: v -> u\nExp e5: u -> t\nMul m5: k t -> y\nout y\n",
+          "train w weight of \"m\" (MatMul)\n"
+          "train A_log part of a gain of \"m2\" (Mul)\n"
+          "train logit_scale named scalar of \"m3\" (Mul)\n"
+          "train mix part of a gain of \"m4\" (Mul)\n"
+          "train log_var part of a gain of \"m5\" (Mul)\n"
+          "frozen zero constant of \"g5\" (Gather)\n");
+    wants("in t i64 batch\nin user i64 batch\nw alphas 4 rising\nw user_bias 4 random\nw val_3 4 random\nw e 4,4 random\n"
+          "Gather g: e user -> h\nGather a: alphas t -> s\nSqrt r: s -> q\nMul m: h q -> i\nGather b: user_bias user -> u\n"
+          "Add c: i u -> j\nExp x: val_3 -> k\nMul n: j k -> y\nout y\n",
+          "frozen alphas constant of \"a\" (Gather)\n"
+          "train user_bias table of embeddings of \"b\" (Gather)\n"
+          "frozen val_3 part of a computed table: operand of \"n\" (Mul)\n"
+          "train e table of embeddings of \"g\" (Gather)\n");
+}
+
+/* Exponents and thresholds that are learned, and what stands for masked tokens; but not what masks. */
+static void parameters_that_shape(void **state)
+{
+    (void)state;
+    wants(LINEAR "w p () =3\nw floor 4 random\nw mask_token 4 random\nw masked_bias () =-10000\nw val_2 () =2\n"
+                 "Pow a: h p -> i\nMax b: i floor -> j\nWhere c: q mask_token j -> k\nWhere d: q k masked_bias -> l\n"
+                 "Pow e: l val_2 -> y\nout y\n",
+          "train w weight of \"m\" (MatMul)\n"
+          "train p learned operand of \"a\" (Pow)\n"
+          "train floor learned operand of \"b\" (Max)\n"
+          "train mask_token learned operand of \"c\" (Where)\n"
+          "frozen masked_bias constant of \"d\" (Where)\n"
+          "frozen val_2 constant of \"e\" (Pow)\n");
+}
+
 static void constants_in_nodes_and_branches(void **state)
 {
     (void)state;
@@ -645,6 +683,8 @@ int main(void)
         T(tables_and_tokens),
         T(raw_data_normalised),
         T(weights_made_of_constants),
+        T(parameters_behind_functions),
+        T(parameters_that_shape),
         T(constants_in_nodes_and_branches),
         T(names_of_exporters),
         T(merged_tensors_are_separated),
