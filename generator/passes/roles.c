@@ -306,7 +306,7 @@ static Source source_after(Roles *r, const OnnxNode *node)
     if (is_one_of(node->op_type, shapes) && !node->domain[0]) return FROM_NOTHING;
     for (int k = 0; k < node->n_inputs; k++)
         if (source_of(r, node->inputs[k]) > most) most = source_of(r, node->inputs[k]);
-    if (!strcmp(node->op_type, "STFT") || !strcmp(node->op_type, "DFT")) return FROM_SPECTRUM;
+    if (!strcmp(node->op_type, "STFT") || !strcmp(node->op_type, "DFT")) return most == FROM_LEARNED ? most : FROM_SPECTRUM;
     if (is_fourier_basis(r, node)) return FROM_SPECTRUM;
     if (!strncmp(node->op_type, "Gather", 6) && node->n_inputs > 1) {
         const Candidate *table = behind_views(r, node->inputs[0]);
@@ -481,6 +481,7 @@ static Verdict verdict_elementwise(Roles *r, const Candidate *c, const Use *use)
     if (name_is_statistic(c->name)) return frozen_as(role_text(r, "a statistic, by its name: operand", node), what);
     if (elements_are_mask(t)) return frozen_as(role_text(r, "mask of two values: operand", node), what);
     if (elements_are_sines(t)) return frozen_as(role_text(r, "table of sines: operand", node), what);
+    if (multiplied && name_is_generated(c->name) && elements_are_zeros(t)) return frozen_as(role_text(r, "zeros: operand", node), what);
     if (use->computed && name_is_generated(c->name))
         return frozen_as(role_text(r, "part of a computed table: operand", node), what);
     if (use->computed) return (Verdict){true, false, role_text(r, multiplied ? "part of a gain" : "part of a bias", node), "matrix"};

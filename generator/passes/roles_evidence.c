@@ -89,6 +89,11 @@ bool elements_equal(const OnnxTensor *t)
     return t->bytes == size || !memcmp(data, data + size, t->bytes - size);
 }
 
+bool elements_are_zeros(const OnnxTensor *t)
+{
+    return elements_equal(t) && element(t, 0) == 0;
+}
+
 bool elements_are_mask(const OnnxTensor *t)
 {
     if (!t->data || t->count < 3) return false;

@@ -195,6 +195,18 @@ static void spectra(void **state)
         "frozen floor \"a\" (Add) joins it with raw data\n");
 }
 
+/* A filter of what a layer gives, in its spectrum: learned, unlike mel filters over raw data. */
+static void learned_spectra(void **state)
+{
+    (void)state;
+    wants("in x f32 batch,1,6\nw w 6,6 random\nw filter 4,2 random\nconst axis () =2\nMatMul m: x w -> h\nCast c: axis -> a to=7\n"
+          "DFT d: h - a -> f onesided=1\nMul p: f filter -> g\nw val_8 4,1 =0\nMul q: g val_8 -> y\nout y\n",
+          "train w weight of \"m\" (MatMul)\n"
+          "train filter multiplied table of \"p\" (Mul)\n"
+          "frozen val_8 zeros: operand of \"q\" (Mul)\n"
+          "frozen axis constant of \"d\" (DFT)\n");
+}
+
 static void scalars_by_name(void **state)
 {
     (void)state;
@@ -679,6 +691,7 @@ int main(void)
         T(rotary_frequencies),
         T(time_steps_and_pixels_are_data),
         T(spectra),
+        T(learned_spectra),
         T(scalars_by_name),
         T(tables_and_tokens),
         T(raw_data_normalised),
