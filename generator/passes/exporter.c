@@ -51,11 +51,14 @@ static bool mentions(const char *text, const char *word) /* letter case aside */
     return false;
 }
 
-const char *exporter_parameter(Arena *arena, const OnnxNode *node)
+const char *exporter_parameter(Arena *arena, const OnnxNode *node, int input)
 {
     /* %linear : … = call_function[target=…](args = (%layer_norm, %p_emb_weight), kwargs = {}) */
-    const char *text = node_metadata(node, DYNAMO_SOURCE), *at = text ? strstr(text, "%p_") : NULL;
-    if (!at) return NULL;
+    const char *text = node_metadata(node, DYNAMO_SOURCE), *at = text ? strstr(text, "args = (") : NULL;
+    const bool recurrent = !strcmp(node->op_type, "LSTM") || !strcmp(node->op_type, "GRU") || !strcmp(node->op_type, "RNN");
+    for (int i = 0; at && i <= input; i++) at = strchr(at + 1, '%');
+    if ((!at || recurrent) && text) at = strstr(text, "%p_"); /* the node's operands stand in another order than those */
+    if (!at || strncmp(at, "%p_", 3)) return NULL;            /* made of parameters, perhaps: %t */
     size_t n = 1;
     while (isalnum((unsigned char)at[n]) || at[n] == '_') n++;
     return arena_copy(arena, at + 1, n - 1);

@@ -298,6 +298,15 @@ static bool is_product_of_weights(const Roles *r, const OnnxNode *node)
     return true;
 }
 
+/* A product of constants with a vector: what a spectral norm divides its weight by. */
+static bool is_norm_of_weight(const Roles *r, const OnnxNode *node)
+{
+    const bool product = !strcmp(node->op_type, "MatMul") || !strcmp(node->op_type, "Gemm") || !strcmp(node->op_type, "Einsum");
+    for (int k = 0; product && k < node->n_inputs; k++)
+        if (!map_has(r->constants, node->inputs[k])) return false;
+    return product && !is_product_of_weights(r, node);
+}
+
 static Source source_after(Roles *r, const OnnxNode *node)
 {
     static const char *const shapes[] = {"Shape", "Size",    "ArgMax",          "ArgMin", "NonZero",
@@ -327,7 +336,7 @@ static Source source_after(Roles *r, const OnnxNode *node)
 static bool constants_alone(const Roles *r, const OnnxNode *node)
 {
     if (!strcmp(node->op_type, "Constant")) return true;
-    if (is_pick(r, node)) return true;
+    if (is_pick(r, node) || is_norm_of_weight(r, node)) return true;
     if (!is_view(node) && !is_weight_arithmetic(node)) return false;
     const bool first_alone = strcmp(node->op_type, "Concat") && (is_view(node) || !strncmp(node->op_type, "Reduce", 6));
     for (int k = 0; k < (first_alone ? 1 : node->n_inputs); k++) /* the others are shapes and axes, which may be anything */
@@ -485,7 +494,8 @@ static Verdict verdict_elementwise(Roles *r, const Candidate *c, const Use *use)
     if (use->computed && name_is_generated(c->name))
         return frozen_as(role_text(r, "part of a computed table: operand", node), what);
     if (use->computed) return (Verdict){true, false, role_text(r, multiplied ? "part of a gain" : "part of a bias", node), "matrix"};
-    if (!vector && name_is_generated(c->name)) return frozen_as(role_text(r, "table with a made-up name: operand", node), what);
+    if (!vector && name_is_generated(c->name) && (multiplied || elements_are_even(t)))
+        return frozen_as(role_text(r, "table with a made-up name: operand", node), what);
     return (Verdict){true, false,
                      role_text(r,
                                vector       ? what

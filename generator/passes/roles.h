@@ -46,6 +46,7 @@ bool elements_equal(const OnnxTensor *t);       /* one value throughout */
 bool elements_are_zeros(const OnnxTensor *t);   /* as the imaginary parts of what is real */
 bool elements_are_mask(const OnnxTensor *t);    /* 0 and one other value, which no trained table holds */
 bool elements_are_sines(const OnnxTensor *t);   /* a table of sines and cosines of positions: row 0 is half 0 and half 1 */
+bool elements_are_even(const OnnxTensor *t);    /* each row in equal steps, as distances between positions */
 bool elements_rise_or_fall(const OnnxTensor *t); /* each greater than the one before, or each less: a schedule, or positions */
 bool elements_are_filters(const OnnxTensor *t); /* nothing negative, mostly zeros: mel filters */
 #endif

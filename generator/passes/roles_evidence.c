@@ -59,6 +59,8 @@ bool name_is_generated(const char *name)
 {
     if (!name[strspn(name, "0123456789")]) return true;                                  /* "42", "" */
     if (strstr(name, "::") || (name[0] == '/' && strstr(name, "_output_"))) return true; /* PyTorch's script exporter */
+    const size_t word = length_without_number(name);
+    if (word > 8 && !strncmp(name + word - 8, "_default", 8)) return true; /* PyTorch's: scalar_tensor_default_3, full_default */
     if (contains(name, "constant") || contains(name, "const_fold") || contains(name, "lifted_tensor")) return true;
     if (!strncasecmp(name, "const", 5) && (!name[5] || strchr("_:./", name[5]))) return true;
     return is_made_up_word(name) || is_made_up_by_tensorflow(name);
@@ -123,6 +125,18 @@ bool elements_are_sines(const OnnxTensor *t)
     for (int64_t i = 0; i < t->count; i++)
         if (!(fabs(element(t, i)) <= 1)) return false;
     return 2 * ones == width && !elements_are_mask(t);
+}
+
+bool elements_are_even(const OnnxTensor *t)
+{
+    if (!t->data || !t->rank) return true;
+    const int64_t width = t->dims[t->rank - 1];
+    for (int64_t row = 0; row + width <= t->count && width > 0; row += width)
+        for (int64_t i = row + 2; i < row + width; i++) {
+            const double step = element(t, row + 1) - element(t, row);
+            if (fabs(element(t, i) - element(t, i - 1) - step) > 1e-3 * fabs(step)) return false;
+        }
+    return true;
 }
 
 bool elements_rise_or_fall(const OnnxTensor *t)

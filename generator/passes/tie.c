@@ -247,7 +247,7 @@ static bool are_copies(Decision *d, const Candidate *a, const Candidate *b, Like
 {
     if (!a->uses.n || !b->uses.n) return true;
     const Use *x = &a->uses.at[0], *y = &b->uses.at[0];
-    const char *p = exporter_parameter(d->arena, x->node), *q = exporter_parameter(d->arena, y->node);
+    const char *p = exporter_parameter(d->arena, x->node, x->input), *q = exporter_parameter(d->arena, y->node, y->input);
     if (p && q) return strcmp(p, q) != 0;
     return how == EQUAL && !strcmp(x->node->op_type, y->node->op_type) && x->input == y->input && !name_is_generated(a->name) &&
            !name_is_generated(b->name);

@@ -206,7 +206,7 @@ static void name_made_up(Decision *d)
     for (int i = 0; i < d->list.n; i++) {
         Candidate *c = d->list.at[i];
         if (!c->trains || strcmp(c->init, "matrix") || !name_is_generated(c->name)) continue;
-        const char *parameter = exporter_parameter(d->arena, c->uses.at[0].node);
+        const char *parameter = exporter_parameter(d->arena, c->uses.at[0].node, c->uses.at[0].input);
         if (parameter) c->reason = arena_text(d->arena, "%s, in PyTorch %s", c->reason, parameter + strlen("p_"));
     }
 }

@@ -21,8 +21,8 @@ void tie_equal(Decision *d);
 const char *near_candidates(Decision *d, const char *wrong);
 
 /* ---- exporter.c ---- */
-/* The parameter that PyTorch's dynamo exporter says the node works with, "p_emb_weight"; NULL where it says none. */
-const char *exporter_parameter(Arena *arena, const OnnxNode *node);
+/* The parameter that PyTorch's dynamo exporter says is the node's input, "p_emb_weight"; NULL where it says none. */
+const char *exporter_parameter(Arena *arena, const OnnxNode *node, int input);
 /* What the exporter lost or left out, with the line that keeps it. */
 void exporter_notes(const OnnxModel *model, const Options *options, Arena *arena);
 #endif

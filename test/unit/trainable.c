@@ -224,13 +224,16 @@ static void tables_and_tokens(void **state)
     (void)state;
     wants("in x f32 batch,6,4\nw w 4,4 random\nw cls 1,1,4 random\nw pos 1,7,4 random\nw pe 1,7,4 sines\nw attn_mask 7,4 mask\n"
           "w val_9 7,4 random\nMatMul m: x w -> h\nConcat c: cls h -> i axis=1\nAdd a: i pos -> j\nAdd s: j pe -> k\n"
-          "Add q: k attn_mask -> l\nMul v: l val_9 -> y\nout y\n",
+          "w onnx::Add_7 7,4 random\nw val_8 7,4 rising\n"
+          "Add q: k attn_mask -> l\nMul v: l val_9 -> n\nAdd o: n onnx::Add_7 -> p\nAdd r: p val_8 -> y\nout y\n",
           "train w weight of \"m\" (MatMul)\n"
           "train cls learned token of \"c\" (Concat)\n"
           "train pos added table of \"a\" (Add)\n"
           "frozen pe table of sines: operand of \"s\" (Add)\n"
           "frozen attn_mask mask of two values: operand of \"q\" (Add)\n"
-          "frozen val_9 table with a made-up name: operand of \"v\" (Mul)\n");
+          "frozen val_9 table with a made-up name: operand of \"v\" (Mul)\n"
+          "train onnx::Add_7 added table of \"o\" (Add)\n"
+          "frozen val_8 table with a made-up name: operand of \"r\" (Add)\n");
 }
 
 static void raw_data_normalised(void **state)
@@ -257,6 +260,11 @@ static void weights_made_of_constants(void **state)
           "train v part of the weight of \"c\" (Conv)\n"
           "train g part of the weight of \"c\" (Conv)\n"
           "frozen val_2 \"e\" (Add) joins it with shapes, positions or constants\n");
+    wants("in x f32 batch,4\nw w 3,4 random\nw u 3 random\nw v 4 random\nMatMul a: w v -> wv\nMatMul b: u wv -> sigma\n"
+          "Div d: w sigma -> n\nTranspose t: n -> wt\nMatMul m: x wt -> y\nout y\n",
+          "train w part of the weight of \"m\" (MatMul)\n"
+          "frozen u multiplied with positions or masks, not with data: operand of \"b\" (MatMul)\n"
+          "frozen v multiplied with positions or masks, not with data: operand of \"a\" (MatMul)\n");
     wants("in x f32 batch,4\nw w 4,4 random\nw keep 4,4 mask\nMul k: w keep -> v\nMatMul m: x v -> y\nout y\n",
           "train w part of the weight of \"m\" (MatMul)\n"
           "frozen keep \"k\" (Mul) joins it with shapes, positions or constants\n");
@@ -335,6 +343,8 @@ static void names_of_exporters(void **state)
                                           "Mul__34",
                                           "zeros",
                                           "scalar_tensor_2",
+                                          "scalar_tensor_default",
+                                          "full_default_3",
                                           "node_0_norm_Constant_1__0",
                                           "_tensor_constant0"},
                              *const given[] = {"model/dense/MatMul/ReadVariableOp:0",
@@ -480,6 +490,11 @@ static void metadata_tells_copies(void **state)
     wants(TWICE("p_l_0_weight", "p_l_1_weight"), "train val_2 weight of \"a\" (MatMul), in PyTorch l_0_weight\ntrain val_4 weight "
                                                  "of \"b\" (MatMul), in PyTorch l_1_weight\n");
     wants(TWICE("p_l_weight", "p_l_weight"), "train val_2 weight of \"a\" (MatMul), in PyTorch l_weight\n");
+    /* A decoder that reuses the encoder's weight, transposed by the exporter: of its operands only the bias is a parameter. */
+    wants("in x f32 batch,4\nw w.weight 4,3 random\nw t 3,4 turned=w.weight\nw b 4 random\nMatMul a: x w.weight -> h\n"
+          "meta pkg.torch.onnx.fx_node=%linear : f(args = (%x, %p_w_weight))\nGemm c: h t b -> y\n"
+          "meta pkg.torch.onnx.fx_node=%linear_1 : f(args = (%linear, %t, %p_b))\nout y\n",
+          "train w.weight weight of \"a\" (MatMul)\ntrain b bias of \"c\" (Gemm)\n");
 }
 
 static void tie_errors(void **state)
