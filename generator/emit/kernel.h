@@ -277,6 +277,7 @@ struct Kernels {
     VEC(KernelText *) list; /* in order of first use */
     Map *by_text;           /* signature and body, names left out -> KnownKernel */
     Map *names;
+    Map *forward; /* a node's name -> Ops, of the forward pass and the loss */
     Map *tables; /* initialiser -> name */
     bool one_by_one;
     VEC(Expr *) blocks; /* symbols: rows of blocks that loops of steps take */
@@ -294,6 +295,10 @@ const Op *main_op(const Group *group);
 const Op *reduction_of(const Group *group);               /* of a REDUCE */
 int threads_for(Kernels *all, Expr *length);              /* of a block whose threads share a row of that length */
 const char *group_name(Kernels *all, const Group *group); /* "mul_erf_add" */
+
+/* ---- kernel_names.c ---- */
+const char *role_name(const Kernels *all, const Group *group); /* what it is for in the model, "bias_gelu"; NULL where that is not to be told */
+void kernel_names_forward(Kernels *all, const Graph *g);       /* before the kernels of its gradients are emitted */
 
 /* ---- reduce.c: how a reduction puts elements together ---- */
 typedef struct {

@@ -13,11 +13,13 @@ Kernels *kernels_new(Arena *arena, Symbols *symbols)
     all->by_text = map_new(arena);
     all->names = map_new(arena);
     all->tables = map_new(arena);
+    all->forward = map_new(arena);
     return all;
 }
 
 void kernels_blocks(Kernels *all, const Graph *g)
 {
+    kernel_names_forward(all, g);
     for (int o = 0; o < g->ops.n; o++) {
         const Op *op = g->ops.at[o];
         if (op->kind == OP_blocks) vec_push(all->arena, &all->blocks, op_exprs(op, ATTR_block, NULL)[0]);
@@ -70,7 +72,8 @@ int threads_for(Kernels *all, Expr *length)
 const char *group_name(Kernels *all, const Group *group)
 {
     if (updates_in_place(group)) return "update";
-    const char *names[3];
+    const char *names[3], *role = role_name(all, group);
+    if (role) return role;
     int n = 0;
     for (int pass = 0; pass < 2 && n == 0; pass++) /* index operations only where there is nothing else */
         for (int i = group->ops.n - 1; i >= 0 && n < 3; i--) {

@@ -462,21 +462,37 @@ static Expr *choose_parts(Kernel *k, const Split *s, bool columns)
     return expr_max(symbols, expr_int(symbols, 1), parts);
 }
 
+/* "norm_statistics", "relu_gradient_and_sums", "bias_relu_mean" */
+static const char *summing_name(Kernels *all, const char *role, const Reduction *r, const char *word)
+{
+    const size_t n = strlen(role);
+    const bool back = n > 9 && strcmp(role + n - 9, "_gradient") == 0;
+    if (n > 11 && strcmp(role + n - 11, "_statistics") == 0) return role;
+    if (back) return arena_text(all->arena, "%s%s_sum%s", role, r->n_stored ? "_and" : "", r->n > 1 ? "s" : "");
+    return arena_text(all->arena, "%s%s_%s", role, r->n_stored ? "_and" : "", word);
+}
+
 /* "squares_of_rows", "mean_of_rows", "chosen_and_sum_of_columns"; rows: how many results. */
 static const char *reduction_name(Kernels *all, const Group *group, const Reduction *r, Expr *rows, bool columns)
 {
     const Value *last = r->n_given ? r->given[r->n_given - 1] : r->sum[0].y;
     const char *word = r->n > 1 ? "sums" : last == r->sum[0].y ? reduced_word(group, last) : made_word(last);
+    const char *role = role_name(all, group);
+    if (role) return summing_name(all, role, r, last == r->sum[0].y ? word : made_word(last));
     const char *stored = r->n_stored ? arena_text(all->arena, "%s_and_", made_word(r->stored[0])) : "";
     return arena_text(all->arena, "%s%s_of_%s", stored, word, columns ? "columns" : expr_is(rows, 1) ? "all" : "rows");
 }
 
 /* That of the second stage, which many kernels share: "sum_of_parts". */
-static const char *parts_name(Kernels *all, const Reduction *r)
+static const char *parts_name(Kernels *all, const Group *group, const Reduction *r)
 {
     const Value *last = r->given[r->n_given - 1];
     const bool plain = last == r->sum[0].y;
     const char *word = r->n > 1 ? "sums" : plain ? reduced_word(&(Group){.ops = {.n = 1}}, last) : made_word(last);
+    bool more = false; /* than sums, which any node's may be */
+    for (int i = 0; i < r->n_given; i++) more = more || op_info(r->given[i]->def->kind)->class != REDUCE;
+    const char *role = more ? role_name(all, group) : NULL;
+    if (role) return summing_name(all, role, r, word);
     return arena_text(all->arena, "%s_of_parts", word);
 }
 
@@ -524,7 +540,7 @@ static void emit_plain(Emission *e, Reduction *r)
     second->kind = columns ? "column kernel, second of two stages," : "row kernel, second of two stages,";
     second->part = true;
     Expr *strips = columns ? expr_mul(symbols, r->rows, expr_ceildiv(symbols, r->each, expr_int(symbols, PARTS))) : r->rows;
-    l = kernel_launch(second, parts_name(e->all, r), strips,
+    l = kernel_launch(second, parts_name(e->all, e->group, r), strips,
                       columns ? expr_mul(symbols, r->parts, expr_int(symbols, PARTS)) : r->parts, 64);
     l->moved = expr_int(symbols, 0);
     l->flops = expr_int(symbols, 0);

@@ -371,6 +371,8 @@ static bool has(const Group *group, OpKind kind)
 /* What people call it, where the operations tell. */
 static const char *row_name(Kernels *all, const Group *group, Expr *rows)
 {
+    const char *role = role_name(all, group);
+    if (role) return role;
     const bool sums = has(group, OP_reduce_sum);
     if (sums && has(group, OP_exp) && has(group, OP_reduce_max)) return has(group, OP_log) ? "log_softmax" : "softmax";
     if (sums && has(group, OP_sqrt)) return "norm";

@@ -314,10 +314,10 @@ __global__ void transpose_pad_add(float *__restrict__ y, const float *__restrict
  * gradient (batch, seq, 16), x (batch, seq, 16), mean (batch, seq), inverse_deviation (batch, seq) -> part, part2
  * 5 operations in one: 448*batch*seq bytes less to move */
 template <class Index>
-__global__ void sums_of_columns_parts(const float *__restrict__ gradient, const float *__restrict__ x,
-                                      const float *__restrict__ mean, const float *__restrict__ inverse_deviation,
-                                      float *__restrict__ part, float *__restrict__ part2, Index rows, Index columns,
-                                      Index parts)
+__global__ void norm_gradient_sums_parts(const float *__restrict__ gradient, const float *__restrict__ x,
+                                         const float *__restrict__ mean, const float *__restrict__ inverse_deviation,
+                                         float *__restrict__ part, float *__restrict__ part2, Index rows, Index columns,
+                                         Index parts)
 {
     FOR_ROWS (block, parts * strips(columns)) {
         const Index line = block / strips(columns);
@@ -450,14 +450,14 @@ STEP_FUNCTION int train_step(Step *s)
             hypers, 768);                                                                           /* "attn.qkv.weight" */
 
     /* -- ln -- */
-    float *const sums_of_columns_parts_scratch = buffer<float>(s, TRAIN_SUMS_OF_COLUMNS_PARTS_SCRATCH);
-    unit(s, 17);  LAUNCH(s, sums_of_columns_parts, rows(parts_2, 64*batch*seq), 64)(d_attn_qkv_dot_2, x, ln_mean,
-            ln_inverse_deviation, sums_of_columns_parts_scratch, sums_of_columns_parts_scratch + 16*parts_2, batch*seq,
-            16, parts_2);                                                                           /* "/ln/LayerNormalization" */
+    float *const norm_gradient_sums_parts_scratch = buffer<float>(s, TRAIN_NORM_GRADIENT_SUMS_PARTS_SCRATCH);
+    unit(s, 17);  LAUNCH(s, norm_gradient_sums_parts, rows(parts_2, 64*batch*seq), 64)(d_attn_qkv_dot_2, x, ln_mean,
+            ln_inverse_deviation, norm_gradient_sums_parts_scratch, norm_gradient_sums_parts_scratch + 16*parts_2,
+            batch*seq, 16, parts_2);                                                                /* "/ln/LayerNormalization" */
     float *const d_ln_sum = buffer<float>(s, TRAIN_D_LN_SUM);                                       /* (16) */
     float *const d_ln = buffer<float>(s, TRAIN_D_LN);                                               /* (16) */
-    LAUNCH(s, sums_of_parts, rows(1, 64*parts_2), 64)(d_ln_sum, d_ln, sums_of_columns_parts_scratch,
-            sums_of_columns_parts_scratch + 16*parts_2, 16, parts_2);                               /* "/ln/LayerNormalization" */
+    LAUNCH(s, sums_of_parts, rows(1, 64*parts_2), 64)(d_ln_sum, d_ln, norm_gradient_sums_parts_scratch,
+            norm_gradient_sums_parts_scratch + 16*parts_2, 16, parts_2);                            /* "/ln/LayerNormalization" */
     save_gradient(s, WEIGHT_LN_BIAS, d_ln_sum, 64);
     save_gradient(s, WEIGHT_LN_WEIGHT, d_ln, 64);
     unit(s, 18);  LAUNCH(s, update, fours(16), 256)(w->ln_bias, states->ln_bias, d_ln_sum, hypers, 16); /* "ln.bias" */

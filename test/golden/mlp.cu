@@ -12,7 +12,7 @@
  * projected (batch, 32), bias (32) -> y (batch, 32)
  * 2 operations in one: 512*batch bytes less to move */
 template <class Index>
-__global__ void add_tanh(float *y, const float *projected, const float *__restrict__ bias, Index rows)
+__global__ void bias_tanh(float *y, const float *projected, const float *__restrict__ bias, Index rows)
 {
     FOR_ROWS (row, rows) {
         const Index at = row * 32;
@@ -57,8 +57,8 @@ __global__ void mul_each(float *y, const float *x, Index n)
  * gradient (batch, 32), tangent (batch, 32) -> product_out (batch, 32), y (32)
  * 4 operations in one: 896*batch bytes less to move */
 template <class Index>
-__global__ void product_and_sum_of_columns(float *product_out, float *__restrict__ y, const float *gradient,
-                                           const float *tangent, Index rows, Index columns)
+__global__ void tanh_gradient_and_sum(float *product_out, float *__restrict__ y, const float *gradient, const float *tangent,
+                                      Index rows, Index columns)
 {
     FOR_ROWS (block, strips(columns)) {
         const Index column = block * STRIP, width = strip_width(columns, column);
@@ -120,7 +120,7 @@ STEP_FUNCTION int train_step(Step *s)
     float *const x = buffer<float>(s, TRAIN_X);                                                     /* (batch, 16) */
     float *const tanh = buffer<float>(s, TRAIN_TANH);                                               /* (batch, 32) */
     unit(s, 0);   dot(s, tanh, x, w->up_weight, 1, batch, 32, 16, PLAIN, PLAIN,
-            EPILOGUE(s, add_tanh, rows(batch, 32), 32)(tanh, tanh, w->up_bias, batch));             /* "/up/MatMul", "/up/Add", "/Tanh" */
+            EPILOGUE(s, bias_tanh, rows(batch, 32), 32)(tanh, tanh, w->up_bias, batch));            /* "/up/MatMul", "/up/Add", "/Tanh" */
 
     /* -- down -- */
     float *const down = buffer<float>(s, TRAIN_DOWN);                                               /* (batch, 4) */
@@ -146,7 +146,7 @@ STEP_FUNCTION int train_step(Step *s)
 
     /* -- up -- */
     float *const d_up_add = buffer<float>(s, TRAIN_D_UP_ADD);                                       /* (32) */
-    LAUNCH(s, product_and_sum_of_columns, rows(1, 64*batch), 64)(d_tanh, d_up_add, d_tanh, tanh, batch, 32); /* "/Tanh", "/up/Add" */
+    LAUNCH(s, tanh_gradient_and_sum, rows(1, 64*batch), 64)(d_tanh, d_up_add, d_tanh, tanh, batch, 32); /* "/Tanh", "/up/Add" */
     save_gradient(s, WEIGHT_UP_BIAS, d_up_add, 128);
     unit(s, 7);   LAUNCH(s, update, fours(128), 256)(w->down_weight, states->down_weight, d_down, hypers, 128); /* "down.weight" */
     unit(s, 8);   LAUNCH(s, update, fours(32), 256)(w->up_bias, states->up_bias, d_up_add, hypers, 32); /* "up.bias" */

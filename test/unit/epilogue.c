@@ -129,7 +129,7 @@ static void epilogue_stands_in_the_call(void **state)
     Program *p = program_make(layout, w.g->name, groups, launches);
     Buf text = {.arena = w.arena};
     step_text(&text, layout, p, &(Guards){0});
-    const char *call = strstr(buf_text(&text), "dot(s, "), *epilogue = strstr(buf_text(&text), "EPILOGUE(s, add_tanh, rows(n, 64), 64)(");
+    const char *call = strstr(buf_text(&text), "dot(s, "), *epilogue = strstr(buf_text(&text), "EPILOGUE(s, bias_tanh, rows(n, 64), 64)(");
     assert_non_null(call);
     assert_non_null(epilogue);
     assert_true(call < epilogue);
