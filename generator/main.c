@@ -255,7 +255,7 @@ int main(int argc, char **argv)
                      .tensors = map_new(arena),
                      .report = {.arena = arena, .seen = map_new(arena)}};
     c.model = onnx_read(arena, options.model, options.init != NULL);
-    Project project = {.options = &options, .settings = options_text(arena, &options, argc, argv)};
+    Project project = {.options = &options, .model = c.model, .settings = options_text(arena, &options, argc, argv)};
 
     pass_dims(c.symbols, c.model, &options, arena);
     project.trainable_table = pass_trainable(c.model, &options, arena, c.tensors);

@@ -145,6 +145,7 @@ bool kernels_multiply(const Kernels *k, Dtype d); /* whether a product or convol
 /* ---- the folder ---- */
 typedef struct {
     const Options *options;
+    OnnxModel *model;                  /* NULL where there is no file */
     Graph *train, *evaluate, *infer;   /* NULL where not wanted */
     Graph *lean;                       /* train in less memory and more time, products done again in loops over blocks; NULL: no such program */
     int lean_again;                    /* products that it does again */

@@ -72,6 +72,22 @@ static void write_weights(Folder *folder, const Layout *l)
     folder_tensors(folder, "weights.safetensors", l->arena, with_data, n);
 }
 
+/* What --export fills in. */
+static void write_skeleton(Folder *folder, const Project *project, const Layout *l)
+{
+    Map *kept = map_new(l->arena);
+    uint8_t *bytes;
+    size_t size;
+    for (int i = 0; i < l->weights.n; i++) map_set(kept, l->weights.at[i].tensor->name, l->arena);
+    const bool wanted = project->model && !project->options->inference;
+    const char *why = wanted ? onnx_skeleton(project->model, kept, &bytes, &size) : NULL;
+    if (why) notice("the trainer will write no ONNX file (--export): %s", why);
+    if (wanted && !why)
+        folder_bytes(folder, "skeleton.onnx", bytes, size);
+    else
+        folder_without(folder, "skeleton.onnx");
+}
+
 /* ---- files ---- */
 static void write_runtime(Folder *folder)
 {
@@ -171,6 +187,7 @@ static void write_folder(const Project *project, const Layout *layout, Program *
     }
     if (project->trainable_table && !project->options->inference) folder_text(folder, "trainable.txt", project->trainable_table);
     write_weights(folder, layout);
+    if (!project->tables_alone) write_skeleton(folder, project, layout);
     folder_commit(folder);
 }
 

@@ -132,6 +132,7 @@ static OnnxNode *identity(Reader *r, const Call *call, const char *from, const c
     node->outputs[0] = to;
     node->n_inputs = node->n_outputs = 1;
     node->index = call->index;
+    node->inlined = true;
     return node;
 }
 

@@ -248,6 +248,8 @@ static OnnxNode *node_build(Reader *r, const Onnx__NodeProto *proto, int index, 
     node->n_inputs = (int)proto->n_input;
     node->n_outputs = (int)proto->n_output;
     node->index = call ? call->index : index;
+    node->inlined = call != NULL;
+    node->proto = call ? NULL : (void *)(uintptr_t)proto;
     metadata_build(r, node, proto);
     node->attributes = NEW_ARRAY(r->arena, OnnxAttribute, proto->n_attribute);
     for (size_t i = 0; i < proto->n_attribute; i++) {
@@ -291,7 +293,7 @@ static void initializers_build(Reader *r, OnnxGraph *graph, const Onnx__GraphPro
     graph->initializer_of = map_new(r->arena);
     for (size_t i = 0; i < n + n_sparse; i++) {
         const Onnx__SparseTensorProto *sparse = i < n ? NULL : proto->sparse_initializer[i - n];
-        const Onnx__TensorProto *dense = sparse ? sparse->values : proto->initializer[i];
+        Onnx__TensorProto *dense = sparse ? sparse->values : proto->initializer[i];
         const char *name = call_name(r, call, text_or_empty(dense ? dense->name : NULL));
         if (map_has(graph->initializer_of, name))
             error_exit("%s: two initializers are called \"%s\"; each name may stand for one tensor; export the model again",

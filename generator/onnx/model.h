@@ -1,4 +1,4 @@
-/* An ONNX model as the rest of the generator sees it: plain structs, with nothing of protobuf in them.
+/* An ONNX model as the rest of the generator sees it: plain structs, with nothing of protobuf in them but what export.c alone reads.
  *
  * What onnx_read has seen to, so that importers need not:
  * - model-local functions are inlined; every node is an operator, with the opset version that holds where it stands;
@@ -65,6 +65,7 @@ typedef struct OnnxTensor {
     const size_t *string_sizes;
     bool missing;         /* the file of its external data is not there (only where allow_missing_data was given) */
     const char *location; /* of external data, as the model says it; NULL where the data is in the model */
+    void *proto;          /* the file's message, for export.c; NULL where it holds no dense tensor */
 } OnnxTensor;
 
 /* The type of an input, output or value. */
@@ -142,6 +143,8 @@ typedef struct OnnxNode {
     const OnnxMetadata *metadata; /* what the exporter says of its origin */
     int n_metadata;
     int index; /* place in its graph of the file, from 0; of the call for inlined nodes */
+    bool inlined;
+    void *proto; /* the file's message, for export.c; NULL where the node is inlined or made */
 } OnnxNode;
 
 /* A name that a subgraph takes from the graphs around it, and the first node, in it or in its bodies, that uses it (NULL: an output
@@ -168,6 +171,16 @@ typedef struct OnnxOpset {
     const char *domain;
     int version;
 } OnnxOpset;
+/* A tensor of the file whose values are those of a weight. */
+typedef struct OnnxStored {
+    const char *name;         /* in the model */
+    const OnnxTensor *tensor;
+    const char *weight;
+    bool transposed;          /* tied: the weight's are its own, transposed */
+    bool made;                /* separated: nodes read it, and the file has none of its name */
+    bool changes;             /* it trains, or is a running statistic */
+} OnnxStored;
+
 typedef struct OnnxModel {
     const char *path;
     Arena *arena;
@@ -179,6 +192,8 @@ typedef struct OnnxModel {
     OnnxGraph *graph;
     OnnxMetadata *metadata;
     int n_metadata;
+    VEC(OnnxStored) stored; /* by pass_trainable: all float constants */
+    void *proto;            /* the file's message, for export.c */
 } OnnxModel;
 
 /* Reads the model at path.  allow_missing_data: tensors whose external data file does not exist come back with missing set;
@@ -189,6 +204,11 @@ OnnxModel *onnx_read_memory(Arena *arena, const char *path, const void *bytes, s
 /* A TensorProto file (input_0.pb of a test data set).  A sequence or optional file is an error. */
 OnnxTensor *onnx_read_tensor(Arena *arena, const char *path);
 OnnxTensor *onnx_read_tensor_memory(Arena *arena, const char *path, const void *bytes, size_t size); /* path: for errors */
+
+/* The model as it came, packed as a file again, in which each tensor whose weight is a key of `kept` stands without data: instead of
+ * a place in another file it has the name of its weight, and a trainer fills it in (runtime/trainer/export.c).  Separated tensors are
+ * initializers of their own.  Returns NULL, or why there can be none; the model's messages are changed, nothing else. */
+const char *onnx_skeleton(OnnxModel *model, const Map *kept, uint8_t **bytes, size_t *size);
 
 /* "/h.0/MatMul" (MatMul, node 41); a node without a name is called by its first output. */
 const char *node_label(Arena *arena, const OnnxNode *node);

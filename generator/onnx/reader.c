@@ -121,9 +121,10 @@ static void model_header(Reader *r, const Onnx__ModelProto *proto)
     model->n_metadata = (int)proto->n_metadata_props;
 }
 
-static void model_build(Reader *r, const Onnx__ModelProto *proto)
+static void model_build(Reader *r, Onnx__ModelProto *proto)
 {
     model_header(r, proto);
+    r->model->proto = proto;
     Opsets *opsets = opsets_build(r, proto->opset_import, proto->n_opset_import, NULL);
     if (proto->ir_version < 3 && opsets->n == 0) { /* before IR 3 there was one opset and no way to name it */
         opsets->at = NEW(r->arena, OnnxOpset);
@@ -151,7 +152,7 @@ OnnxModel *onnx_read_memory(Arena *arena, const char *path, const void *bytes, s
     const char *error = other_format(bytes, size);
     if (!error) error = scan_message(arena, &onnx__model_proto__descriptor, bytes, size);
     if (error) error_exit("%s: %s", path, error);
-    const Onnx__ModelProto *proto = (void *)unpack_message(arena, &onnx__model_proto__descriptor, bytes, size);
+    Onnx__ModelProto *proto = (void *)unpack_message(arena, &onnx__model_proto__descriptor, bytes, size);
     if (!proto->graph) error_exit("%s: holds no graph; it is no ONNX model, or it was cut short", path);
     artifact_refuse(&r, proto);
     model_build(&r, proto);
@@ -181,7 +182,7 @@ OnnxTensor *onnx_read_tensor_memory(Arena *arena, const char *path, const void *
     const char *error = size == 0 ? "is empty; a tensor in protobuf form (TensorProto) was wanted" : NULL;
     if (!error) error = scan_message(arena, &onnx__tensor_proto__descriptor, bytes, size);
     if (error) error_exit("%s: %s", path, error);
-    const Onnx__TensorProto *proto = (void *)unpack_message(arena, &onnx__tensor_proto__descriptor, bytes, size);
+    Onnx__TensorProto *proto = (void *)unpack_message(arena, &onnx__tensor_proto__descriptor, bytes, size);
     Reader r = {.arena = arena, .path = path};
     r.files = map_new(arena);
     return tensor_build(&r, proto, (Owner){NULL, text_or_empty(proto->name)});

@@ -88,7 +88,7 @@ const char *call_name(Reader *r, const Call *call, const char *name); /* of a va
 void graph_order(Reader *r, OnnxGraph *graph, bool is_main);
 
 /* tensor.c */
-OnnxTensor *tensor_build(Reader *r, const Onnx__TensorProto *proto, Owner owner);
+OnnxTensor *tensor_build(Reader *r, Onnx__TensorProto *proto, Owner owner); /* afterwards all that is known of its data is in proto */
 OnnxTensor *tensor_build_sparse(Reader *r, const Onnx__SparseTensorProto *proto, Owner owner);
 const char *owner_text(Arena *arena, Owner owner); /* initializer "w"; attribute "value" of "/c" (Constant, node 3) */
 

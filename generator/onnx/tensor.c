@@ -169,12 +169,23 @@ static bool has_typed(const Onnx__TensorProto *p)
     return p->n_float_data || p->n_int32_data || p->n_int64_data || p->n_double_data || p->n_uint64_data;
 }
 
-static void set_data(Reader *r, OnnxTensor *t, const Onnx__TensorProto *proto, Owner owner)
+/* The message has its data as if it had been in the model. */
+static void take_inside(Onnx__TensorProto *proto, const uint8_t *bytes, size_t size)
+{
+    proto->has_raw_data = true;
+    proto->raw_data = (ProtobufCBinaryData){size, (uint8_t *)(uintptr_t)bytes};
+    proto->has_data_location = false, proto->data_location = 0;
+    proto->n_external_data = 0;
+}
+
+static void set_data(Reader *r, OnnxTensor *t, Onnx__TensorProto *proto, Owner owner)
 {
     enum { EXTERNAL = 1 };
     if (proto->data_location == EXTERNAL) {
         const uint8_t *bytes = external_bytes(r, proto, owner, file_bytes(t), &t->location, &t->missing);
-        if (!t->missing) t->data = from_bytes(r, t, bytes);
+        if (t->missing) return;
+        t->data = from_bytes(r, t, bytes);
+        take_inside(proto, bytes, file_bytes(t));
     } else if (proto->has_raw_data && (proto->raw_data.len || !has_typed(proto))) {
         check_amount(r, t, owner, file_bytes(t), proto->raw_data.len, "bytes");
         t->data = from_bytes(r, t, proto->raw_data.data);
@@ -184,9 +195,10 @@ static void set_data(Reader *r, OnnxTensor *t, const Onnx__TensorProto *proto, O
     }
 }
 
-OnnxTensor *tensor_build(Reader *r, const Onnx__TensorProto *proto, Owner owner)
+OnnxTensor *tensor_build(Reader *r, Onnx__TensorProto *proto, Owner owner)
 {
     OnnxTensor *t = NEW(r->arena, OnnxTensor);
+    t->proto = proto;
     t->name = owner.node ? "" : owner.name;
     if (proto->data_type <= ONNX_UNDEFINED || proto->data_type >= ONNX_TYPES_COUNT)
         error_exit("%s: %s: its element type is number %d; wanted one of 1 to %d; the file is damaged, or newer than IR version 14",

@@ -27,6 +27,7 @@ typedef struct Candidate {
     bool trains;
     bool parameter;            /* it would train, had the user not said otherwise */
     bool gone;                 /* nothing reads it any more: separated or tied */
+    bool made;                 /* separated from another */
     bool apart, whole;         /* a table of --trainable names its parts, or itself: neither tied nor merged, or not separated */
     VEC(const char *) aliases; /* names of the model that it stands for besides its own */
     const char *reason;        /* why it trains or not */

@@ -118,7 +118,7 @@ static Candidate *make_own(Decision *d, const Candidate *c, const Use *use)
     *own->tensor = *c->tensor;
     own->tensor->name = own->name;
     own->graph = d->model->graph, own->constant_filled = c->constant_filled;
-    own->trains = true, own->reason = use->reason, own->init = use->init;
+    own->trains = own->made = true, own->reason = use->reason, own->init = use->init;
     vec_push(d->arena, &own->aliases, c->name);
     add_initializer(d, own->tensor);
     map_set(d->by_name, own->name, own);
@@ -234,6 +234,8 @@ static void tie(Decision *d, Candidate *a, Candidate *b, Likeness how)
         read_instead(d, &b->uses.at[i], name);
         vec_push(d->arena, &a->uses, b->uses.at[i]);
     }
+    vec_push(d->arena, &d->model->stored,
+             ((OnnxStored){.name = b->name, .tensor = b->tensor, .weight = a->name, .transposed = how == TRANSPOSED}));
     a->trains |= b->trains;
     b->trains = false, b->gone = true;
     vec_push(d->arena, &a->aliases, b->name);

@@ -169,6 +169,34 @@ static void make_tensors(Decision *d)
                              : "");
 }
 
+/* ---- whose values a tensor of the file has ---- */
+/* What was tied to a tensor that was then tied to another has that one's values. */
+static void follow_ties(OnnxModel *model, OnnxStored *tied)
+{
+    for (int i = 0; i < model->stored.n; i++) {
+        const OnnxStored *next = &model->stored.at[i];
+        if (next == tied || strcmp(next->name, tied->weight)) continue;
+        tied->weight = next->weight, tied->transposed ^= next->transposed;
+        i = -1;
+    }
+}
+
+static void list_stored(Decision *d)
+{
+    OnnxModel *model = d->model;
+    for (int i = 0; i < model->stored.n; i++) {
+        OnnxStored *tied = &model->stored.at[i];
+        follow_ties(model, tied);
+        tied->changes = ((const Candidate *)map_get(d->by_name, tied->weight))->trains;
+    }
+    for (int i = 0; i < d->list.n; i++) {
+        const Candidate *c = d->list.at[i];
+        if (c->gone) continue;
+        vec_push(d->arena, &model->stored,
+                 ((OnnxStored){.name = c->name, .tensor = c->tensor, .weight = c->name, .made = c->made, .changes = c->trains || c->statistics}));
+    }
+}
+
 /* ---- the table ---- */
 static const char *shape_of(Decision *d, const Tensor *t)
 {
@@ -228,5 +256,6 @@ const char *pass_trainable(OnnxModel *model, const Options *options, Arena *aren
     obey_table(&d, &lines);
     obey_patterns(&d);
     make_tensors(&d);
+    list_stored(&d);
     return table(&d);
 }

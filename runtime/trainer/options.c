@@ -81,7 +81,11 @@ static const Row rows[] = {
     {"Files", "load-weights", "FILE", "instead of weights.safetensors beside the program", T | R, TEXT, AT(load_weights), NULL},
     {"Files", "save-weights", "FILE", "all weights after the last step", T, TEXT, AT(save_weights), NULL},
     {"Files", "save-gradients", "FILE", "gradients of the first step", T, TEXT, AT(save_gradients), NULL},
-    {"Files", "export", "FILE", "(not available: weights come with --save-weights)", T, TEXT, AT(export_file), NULL},
+    {"Files", "export", "FILE.onnx", "the model as it came, with the weights after the last step", T, TEXT, AT(export_file), NULL},
+    {"Files", "export-limit", "SIZE", "of FILE.onnx: where the model is larger, weights lie in FILE.onnx.data beside it (default: 2GiB, the most that ONNX allows)",
+     T, BYTES, AT(export_limit), NULL},
+    {"Files", "export-mode", "as-is|inference", "inference: BatchNormalization by running statistics, no Dropout, whatever they came as", T, CHOICE,
+     AT(export_mode), "as-is|inference"},
     {"Other", "evaluate", NULL, "loss and accuracy over the data, once; no training", T, FLAG, AT(evaluate), NULL},
     {"Other", "check-gradients", NULL,
      "gradients of the first batch against differences of the loss, a line a tensor; changes nothing. To 1e-6 relative where the "
@@ -281,11 +285,8 @@ static int check_together(const Options *o, const Model *m, int program, Fault *
             return fault_set(fault, STATUS_USER, "--%s: this trainer's optimizer, %s, has no %s", name,
                              m->optimizer ? m->optimizer : "none", option_hyper_names[i]);
         }
-    if (o->export_file)
-        return fault_set(
-            fault, STATUS_USER,
-            "--export %s: this trainer writes no ONNX files; --save-weights FILE.safetensors has all weights by their names",
-            o->export_file);
+    if ((o->export_limit || o->export_mode) && !o->export_file)
+        return fault_set(fault, STATUS_USER, "--export-limit, --export-mode: wanted --export FILE.onnx too");
     if (program == FOR_RUNNER) {
         if (!o->inputs || !o->outputs) return fault_set(fault, STATUS_USER, "wanted --inputs FILE and --outputs FILE.safetensors");
         return 0;
@@ -301,16 +302,16 @@ static int check_together(const Options *o, const Model *m, int program, Fault *
     if (o->batch_file && o->batch_size)
         return fault_set(fault, STATUS_USER,
                          "--batch-size: a --batch-file has batches of its own sizes; --batch-size goes with --data");
-    if (o->evaluate && (o->checkpoint || o->save_weights || o->save_gradients || o->log || o->steps >= 0 || o->epochs >= 0))
+    if (o->evaluate && (o->checkpoint || o->save_weights || o->export_file || o->save_gradients || o->log || o->steps >= 0 || o->epochs >= 0))
         return fault_set(
             fault, STATUS_USER,
-            "--evaluate goes over the data once and changes nothing: --steps, --epochs, --checkpoint, --log, --save-weights "
-            "and --save-gradients have no meaning with it; weights of a run come with --load-weights FILE");
-    if (o->check_gradients && (o->evaluate || o->resume || o->checkpoint || o->save_weights || o->save_gradients || o->log ||
+            "--evaluate goes over the data once and changes nothing: --steps, --epochs, --checkpoint, --log, --save-weights, "
+            "--save-gradients and --export have no meaning with it; weights of a run come with --load-weights FILE");
+    if (o->check_gradients && (o->evaluate || o->resume || o->checkpoint || o->save_weights || o->export_file || o->save_gradients || o->log ||
                                o->steps >= 0 || o->epochs >= 0))
         return fault_set(fault, STATUS_USER,
                          "--check-gradients looks at the first batch and trains nothing: --evaluate, --resume, --steps, --epochs, "
-                         "--checkpoint, --log, --save-weights and --save-gradients have no meaning with it");
+                         "--checkpoint, --log, --save-weights, --save-gradients and --export have no meaning with it");
     if (o->resume && !o->checkpoint)
         return fault_set(fault, STATUS_USER, "--resume: wanted --checkpoint DIR, where the checkpoint lies");
     if (o->checkpoint_every && !o->checkpoint)

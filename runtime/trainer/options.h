@@ -34,6 +34,8 @@ typedef struct {
     bool resume, evaluate, check_gradients, json, plan, help;
     int progress; /* 0 auto, 1 never */
     const char *log, *load_weights, *save_gradients, *save_weights, *export_file;
+    int64_t export_limit; /* 0: not given */
+    int export_mode;      /* 0 as it came, 1 for inference */
     const char *inputs, *outputs;
     char **dims; /* NAME=N, n_dims of them; pointers into argv; the list is owned */
     int n_dims;

@@ -1,12 +1,15 @@
 /* Training: batches in order, each a step, with the log, checkpoints and progress around it.
  * Needs: options checked.  Breaks: nothing. */
 #include "signals.h" /* first: it asks for POSIX */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "budget.h"
 #include "calibration.h"
 #include "checkpoint.h"
+#include "export.h"
 #include "log.h"
 #include "programs.h"
 #include "progress.h"
@@ -109,11 +112,30 @@ static int open_session(Training *t)
     return status;
 }
 
+static const char *skeleton_path(const Training *t, char *path, size_t size)
+{
+    snprintf(path, size, "%s/skeleton.onnx", t->folder);
+    return path;
+}
+
+/* Before hours of work. */
+static int check_export(Training *t)
+{
+    char path[4200];
+    const char *wanted = t->options->export_file;
+    if (!wanted) return 0;
+    if (access(skeleton_path(t, path, sizeof path), R_OK))
+        return fault_set(t->fault, STATUS_USER, "--export %s: %s cannot be read: %s; disc-gen writes it beside the program, and says so where it cannot",
+                         wanted, path, strerror(errno));
+    return check_writable("--export", wanted, t->fault);
+}
+
 static int open_training(Training *t)
 {
     const Options *o = t->options;
     int status = check_writable("--save-weights", o->save_weights, t->fault);
     if (!status) status = check_writable("--save-gradients", o->save_gradients, t->fault);
+    if (!status) status = check_export(t);
     if (!status) status = settle(t);
     if (!status) status = open_data(t);
     if (!status) status = open_session(t);
@@ -318,11 +340,26 @@ static int loop(Training *t, int *signal_taken)
     return status;
 }
 
+static int export(Training *t)
+{
+    char path[4200];
+    const Options *o = t->options;
+    const ExportOptions wanted = {o->export_file, o->export_limit ? o->export_limit : EXPORT_MOST, o->export_mode == 1};
+    const int status = session_export(t->session, skeleton_path(t, path, sizeof path), &wanted, t->fault);
+    for (int i = 0; i < t->model->n_weights && !status && !wanted.inference; i++) {
+        if (!t->model->weights[i].statistics) continue;
+        fprintf(stderr, "notice: a BatchNormalization that came in training mode is so still in %s; --export-mode inference makes it ready to serve\n", o->export_file);
+        break;
+    }
+    return status;
+}
+
 static int finish(Training *t)
 {
     int status = check_skipped(t, true);
     if (!status) status = write_checkpoint(t, t->fault);
     if (!status && t->options->save_weights) status = session_save_weights(t->session, t->options->save_weights, t->fault);
+    if (!status && t->options->export_file) status = export(t);
     if (!status && t->gradients_due) status = fault_set(t->fault, STATUS_USER, "--save-gradients: no step was taken that has any");
     return status;
 }

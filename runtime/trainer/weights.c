@@ -7,8 +7,6 @@
 #include "init.h"
 #include "weights.h"
 
-static const size_t CHUNK = (size_t)4 << 20; /* bytes that travel at once */
-
 static int64_t weight_count(const WeightInfo *weight)
 {
     return count_of(weight->rank, weight->dims);
@@ -45,7 +43,7 @@ static int allocate_state(Session *s, Fault *fault)
 
 static int upload_converted(Session *s, char *to, int dtype, const FileTensor *from, Fault *fault)
 {
-    size_t size = dtype_bytes(dtype), from_size = dtype_bytes(from->dtype), step = CHUNK / 8, n = from->bytes / from_size;
+    size_t size = dtype_bytes(dtype), from_size = dtype_bytes(from->dtype), step = WEIGHT_CHUNK / 8, n = from->bytes / from_size;
     if (from->dtype == dtype) return device_fault(device_upload(s->device, to, from->data, from->bytes), "loading weights", fault);
     char *chunk = malloc(step * 8);
     int status = chunk ? 0 : fault_memory(fault);
@@ -61,7 +59,7 @@ static int upload_converted(Session *s, char *to, int dtype, const FileTensor *f
 static int make_by_rule(Session *s, int i, Fault *fault)
 {
     const WeightInfo *weight = &s->model->weights[i];
-    size_t size = dtype_bytes((int)weight->dtype), step = CHUNK / 8;
+    size_t size = dtype_bytes((int)weight->dtype), step = WEIGHT_CHUNK / 8;
     int64_t n = weight_count(weight);
     InitRule rule;
     int status = init_parse(&rule, weight->init, s->options.seed, weight->name, fault);
@@ -143,10 +141,10 @@ int session_load_weights(Session *session, const char *path, bool by_rule, Fault
 }
 
 /* ---- saving ---- */
-static int write_from_device(Session *s, FileWriter *writer, const char *from, size_t bytes, char *chunk, Fault *fault)
+int weight_write(Session *s, FileWriter *writer, const char *from, size_t bytes, char *chunk, Fault *fault)
 {
-    for (size_t at = 0; at < bytes; at += CHUNK) {
-        size_t part = bytes - at < CHUNK ? bytes - at : CHUNK;
+    for (size_t at = 0; at < bytes; at += WEIGHT_CHUNK) {
+        size_t part = bytes - at < WEIGHT_CHUNK ? bytes - at : WEIGHT_CHUNK;
         int status = device_fault(device_download(s->device, chunk, from + at, part), "copying weights from the device", fault);
         if (!status) status = file_writer_write(writer, chunk, part, fault);
         if (status) return status;
@@ -166,7 +164,7 @@ int state_save(Session *s, const char *path, bool states_too, const char *const 
     const Model *m = s->model;
     int n_states = states_too ? s->n_states : 0, n = m->n_weights + n_states;
     Entry *entries = malloc(((size_t)n + 1) * sizeof *entries);
-    char *chunk = malloc(CHUNK);
+    char *chunk = malloc(WEIGHT_CHUNK);
     FileWriter writer = {0};
     int status = entries && chunk ? file_writer_open(&writer, path, fault) : fault_memory(fault);
     if (!status) {
@@ -176,9 +174,9 @@ int state_save(Session *s, const char *path, bool states_too, const char *const 
         status = safetensors_begin(&writer, entries, n, keys, values, n_metadata, fault);
     }
     for (int i = 0; i < m->n_weights && !status; i++)
-        status = write_from_device(s, &writer, s->weights[i], weight_bytes(&m->weights[i]), chunk, fault);
+        status = weight_write(s, &writer, s->weights[i], weight_bytes(&m->weights[i]), chunk, fault);
     for (int i = 0; i < n_states && !status; i++)
-        status = write_from_device(s, &writer, s->states[i], weight_bytes(&m->weights[m->states[i].weight]), chunk, fault);
+        status = weight_write(s, &writer, s->states[i], weight_bytes(&m->weights[m->states[i].weight]), chunk, fault);
     if (!status) status = file_writer_commit(&writer, fault);
     file_writer_abandon(&writer);
     free(entries);
@@ -233,7 +231,7 @@ int session_save_gradients(Session *session, const char *path, Fault *fault)
 int session_weights_finite(Session *session, int *weight, Fault *fault)
 {
     const Model *m = session->model;
-    char *chunk = malloc(CHUNK);
+    char *chunk = malloc(WEIGHT_CHUNK);
     int status = chunk ? 0 : fault_memory(fault);
     *weight = -1;
     for (int i = 0; i < m->n_weights && !status && *weight < 0; i++) {
@@ -242,7 +240,7 @@ int session_weights_finite(Session *session, int *weight, Fault *fault)
         size_t left = weight_bytes(info);
         if (!(info->trainable || info->statistics) || !dtype_is_float((int)info->dtype)) continue;
         for (size_t part; left && !status && *weight < 0; left -= part, from += part) {
-            part = left < CHUNK ? left : CHUNK;
+            part = left < WEIGHT_CHUNK ? left : WEIGHT_CHUNK;
             status = device_fault(device_download(session->device, chunk, from, part), "copying weights from the device", fault);
             if (!status && !floats_finite((int)info->dtype, chunk, (int64_t)(part / dtype_bytes((int)info->dtype)))) *weight = i;
         }

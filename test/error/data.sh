@@ -39,7 +39,7 @@ expect "weights of another model" 2 "$tracks" --data "$d/good.npz" --load-weight
 # options
 for option in "--steps -1" "--steps 1.5" "--epochs x" "--batch-size 0" "--lr fast" "--lr nan" "--memory-limit 0" "--memory-limit 3X" "--memory-limit -1G" \
     "--memory-limit 1e400" "--max-skipped 101%" "--on-anomaly cry" "--seed -1" "--stpes 3" "--resume" "--checkpoint-every 2" "--row-blocks 0" "--momentum 0.9" \
-    "--batch-file $d/batches.safetensors" "--dim time=3" "--plan --dim tmie=3" "--plan --dim time=-3" "--export $d/x.onnx" "--save-weights $d/no/where" \
+    "--batch-file $d/batches.safetensors" "--dim time=3" "--plan --dim tmie=3" "--plan --dim time=-3" "--export $d/no/x.onnx" "--save-weights $d/no/where" \
     "--log $d/no/where" "--checkpoint $d/good.npz" "--checkpoint $d --resume" "--steps" "--json=1" "--lr -1" "--beta1 1" \
     "--save-weights $d" "--evaluate --checkpoint $d/c --resume" "--evaluate --steps 3" "extra"; do
     # shellcheck disable=SC2086
