@@ -9,12 +9,14 @@
  *         ...
  *
  * A group's operations become a graph of their own, which is fused no further, and that graph a small program.  Its values are named for
- * their operations alone, so groups that are alike give the same text, which is written once. */
+ * their operations alone, so groups that are alike give the same text, which is written once, with names of the first one's parameters. */
 #include "emit/apart.h"
+#include "emit/names.h"
 #include "emit/program_private.h"
 #include "emit/step_private.h"
 #include "ir/view.h"
 #include "support/diag.h"
+#include <ctype.h>
 #include <string.h>
 
 typedef struct {
@@ -55,6 +57,11 @@ static void take_apart(Apart *apart, Symbols *symbols, Graph *g, const Group *gr
     vec_push(apart->arena, &apart->list, twin);
 }
 
+static const char *first_kernel(const GroupLaunches *l)
+{
+    return l->at[0].epilogue ? l->at[0].epilogue->kernel : l->at[0].kernel;
+}
+
 void apart_add(Apart *apart, Symbols *symbols, const Groups *groups, const Launches *launches)
 {
     Graph *g = groups->graph;
@@ -64,9 +71,9 @@ void apart_add(Apart *apart, Symbols *symbols, const Groups *groups, const Launc
         if (group->kind == GROUP_VIEW || group->kind == GROUP_LATE || group->kind == GROUP_COMMIT || group->kind == GROUP_FINITE)
             continue;
         const GroupLaunches *l = pointers_get(launches->of, group);
-        take_apart(apart, symbols, g, group, l ? l->at[0].kernel : op_info(group->ops.at[group->ops.n - 1]->kind)->name, map);
+        take_apart(apart, symbols, g, group, l ? first_kernel(l) : op_info(group->ops.at[group->ops.n - 1]->kind)->name, map);
         const Sliced *s = pointers_get(launches->sliced, group);
-        if (s) take_apart(apart, symbols, g, s->group, s->launches.at[0].kernel, map);
+        if (s) take_apart(apart, symbols, g, s->group, first_kernel(&s->launches), map);
     }
 }
 
@@ -206,7 +213,7 @@ static const char *body_text(Layout *layout, const Parts *parts)
     return buf_text(&out);
 }
 
-static const char *signature(Layout *layout, const Parts *parts)
+static const char *signature(const Layout *layout, const Parts *parts)
 {
     Buf out = {.arena = layout->arena};
     buf_put(&out, "(Step *s, char *memory");
@@ -218,8 +225,68 @@ static const char *signature(Layout *layout, const Parts *parts)
         const Parameter *a = &parts->operands.at[i];
         buf_printf(&out, ", %s%s *%s", parts->loops ? "" : "const ", dtype_c(a->value->dtype), a->name);
     }
-    buf_put(&out, ")\n{\n");
+    buf_put(&out, ")");
     return buf_text(&out);
+}
+
+/* ---- for readers: what parameters are called, where lines end ---- */
+static bool is_letter(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* A name of a parameter that tells what it is: "gain", "mean"; one that the text does not have. */
+static const char *telling(Arena *arena, Map *taken, const Parameter *p, const char *word)
+{
+    const char *name = word;
+    if (!word || (name_is_taken(word) && strcmp(word, "weight") != 0)) return p->name;
+    for (int i = 2; map_has(taken, name); i++) name = arena_text(arena, "%s_%d", word, i);
+    map_set(taken, name, (void *)name);
+    return name;
+}
+
+/* The text with parameters called by such names instead of a, a_2, y. */
+static const char *with_names(Arena *arena, const char *text, const Parts *parts, const Group *group)
+{
+    Map *taken = words(arena, text), *names = map_new(arena);
+    for (int i = 0; i < parts->results.n; i++) {
+        const Parameter *y = &parts->results.at[i];
+        const char *word = made_word(y->value);
+        map_set(names, y->name, (void *)telling(arena, taken, y, parts->results.n > 1 && word_tells(word) ? word : NULL));
+    }
+    for (int i = 0; i < parts->operands.n; i++) {
+        const Parameter *a = &parts->operands.at[i];
+        map_set(names, a->name, (void *)telling(arena, taken, a, operand_word(arena, group, a->value)));
+    }
+    Buf out = {.arena = arena};
+    for (const char *p = text; *p;) {
+        size_t n = 0;
+        while (is_letter(p[n])) n++;
+        const char *name = n ? map_get(names, arena_copy(arena, p, n)) : NULL;
+        if (name)
+            buf_put(&out, name);
+        else
+            buf_write(&out, p, n ? n : 1);
+        p += n ? n : 1;
+    }
+    return buf_text(&out);
+}
+
+/* Appends a call or a function's head, whose arguments go on in further lines from that column where one would be too long. */
+static void put_wrapped(Buf *out, int column, const char *text)
+{
+    size_t start = out->length;
+    int depth = 0;
+    while (start > 0 && out->text[start - 1] != '\n') start--;
+    for (const char *p = text, *end; *p; p = end) {
+        for (end = p; *end && (end == p || depth != 1 || strncmp(end - 2, ", ", 2) != 0); end++) depth += (*end == '(') - (*end == ')');
+        if (p > text && out->length - start + (size_t)(end - p) > LINE_MAX_COLUMNS) {
+            out->text[--out->length] = 0; /* the blank behind the comma */
+            start = out->length + 1;
+            buf_printf(out, "\n%*s", column, "");
+        }
+        buf_write(out, p, (size_t)(end - p));
+    }
 }
 
 static const char *pointer(Layout *layout, const Program *p, const Value *v)
@@ -232,7 +299,7 @@ static const char *pointer(Layout *layout, const Program *p, const Value *v)
 }
 
 typedef struct {
-    const char *name, *source, *text;
+    const char *name, *source, *head, *body;
     int alike;
 } Function;
 typedef struct {
@@ -242,14 +309,18 @@ typedef struct {
     VEC(Function *) list;
 } Functions;
 
-static Function *function_of(Functions *all, const char *text, const char *kernel, const char *source)
+static Function *function_of(Functions *all, const Layout *brief, const Parts *parts, const Twin *twin, const Unit *unit)
 {
     Arena *arena = all->l->arena;
+    const char *head = signature(brief, parts), *body = body_text((Layout *)brief, parts);
+    const char *text = arena_text(brief->arena, "%s\1%s", head, body);
     Function *f = map_get(all->of, text);
     if (!f) {
+        const char *named = with_names(brief->arena, text, parts, unit->group), *end = strchr(named, 1);
         f = NEW(arena, Function);
-        *f = (Function){layout_unique(all->l, all->names, arena_text(arena, "%s_apart", kernel)), source, arena_text(arena, "%s", text), 0};
-        map_set(all->of, f->text, f);
+        *f = (Function){layout_unique(all->l, all->names, arena_text(arena, "%s_apart", twin->name)), unit->source,
+                        arena_copy(arena, named, (size_t)(end - named)), arena_text(arena, "%s", end + 1), 0};
+        map_set(all->of, arena_text(arena, "%s", text), f);
         vec_push(arena, &all->list, f);
     }
     f->alike++;
@@ -262,11 +333,12 @@ static void call_text(Buf *out, Functions *all, const Twin *twin, const Program 
     Layout brief = *all->l, *l = &brief;
     l->arena = arena_new();
     const Parts parts = parts_of(l, twin, p, unit->group);
-    const char *text = arena_text(l->arena, "%s%s", signature(l, &parts), body_text(l, &parts));
-    buf_printf(out, "%s(s, memory", function_of(all, text, twin->name, unit->source)->name);
-    for (int i = 0; i < parts.results.n; i++) buf_printf(out, ", %s", pointer(l, p, parts.results.at[i].value));
-    for (int i = 0; i < parts.operands.n; i++) buf_printf(out, ", %s", pointer(l, p, parts.operands.at[i].value));
-    buf_put(out, ")");
+    Buf call = {.arena = l->arena};
+    buf_printf(&call, "%s(s, memory", function_of(all, l, &parts, twin, unit)->name);
+    for (int i = 0; i < parts.results.n; i++) buf_printf(&call, ", %s", pointer(l, p, parts.results.at[i].value));
+    for (int i = 0; i < parts.operands.n; i++) buf_printf(&call, ", %s", pointer(l, p, parts.operands.at[i].value));
+    buf_put(&call, ")");
+    put_wrapped(out, 12, buf_text(&call));
     arena_free(l->arena);
 }
 
@@ -304,7 +376,10 @@ const char *apart_text(const Apart *apart, const Layout *of, Program *const *pro
         const Function *f = all.list.at[i];
         buf_printf(&out, "\n/* \"%s\"", commented(layout, f->source));
         if (f->alike > 1) buf_printf(&out, " and %d more", f->alike - 1);
-        buf_printf(&out, " */\nSTEP_FUNCTION static int64_t %s%s", f->name, f->text);
+        buf_put(&out, " */\n");
+        const char *head = arena_text(layout->arena, "STEP_FUNCTION static int64_t %s%s", f->name, f->head);
+        put_wrapped(&out, (int)strcspn(head, "(") + 1, head);
+        buf_printf(&out, "\n{\n%s", f->body);
     }
     buf_put(&out, buf_text(&units));
     return buf_text(&out);

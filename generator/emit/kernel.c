@@ -314,7 +314,7 @@ bool updates_in_place(const Group *group)
 {
     int computed = 0;
     for (int i = 0; i < group->ops.n; i++) computed += op_info(group->ops.at[i]->kind)->class == ELEMENTWISE;
-    return group->kind == GROUP_LOOP && group->assigns.n > 0 && computed > 1 && strcmp(main_op(group)->role, "optimizer") == 0;
+    return group->kind == GROUP_LOOP && group->assigns.n > 0 && computed > 1;
 }
 
 /* The name of an operand: a setting's own; what it is; its own where it is a result read again. */
@@ -331,7 +331,7 @@ static const char *telling_name(Kernel *k, const Value *v)
 /* The weight or state that a result of an update replaces; NULL. */
 static const Value *target_of(const Kernel *k, const Value *v)
 {
-    for (int a = 0; updates(k) && a < k->group->assigns.n; a++)
+    for (int a = 0; (updates(k) || updates_in_place(k->group)) && a < k->group->assigns.n; a++)
         if (k->group->assigns.at[a]->in[1] == v) return k->group->assigns.at[a]->in[0];
     return NULL;
 }
@@ -340,7 +340,7 @@ static const Value *target_of(const Kernel *k, const Value *v)
 static const char *target_name(Kernel *k, const Value *target)
 {
     const char *point = target->origin == FROM_STATE ? strrchr(target->tensor->name, '.') : NULL;
-    return point ? c_name(k->arena, point + 1) : "weight";
+    return point ? c_name(k->arena, point + 1) : target->tensor->statistics ? "statistics" : "weight";
 }
 
 const char *local_name(Kernel *k, const Value *v)
@@ -360,7 +360,7 @@ bool is_replaced(const Group *group, const Value *v)
 static const char *updated_name(Kernel *k, Value *v, Value *target)
 {
     if (target->origin == FROM_WEIGHT)
-        return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, "weight", text_of(k, "%s *", dtype_c(v->dtype)), true);
+        return add_param(k, (Arg){.kind = ARG_VALUE, .value = v}, target_name(k, target), text_of(k, "%s *", dtype_c(v->dtype)), true);
     int p = 0;
     while (p < k->params.n && k->params.at[p].arg.kind != ARG_STATE) p++;
     if (p == k->params.n)

@@ -71,7 +71,7 @@ int threads_for(Kernels *all, Expr *length)
 /* "mul_erf_add": up to three operations that compute something, the last ones; "copy" where none does. */
 const char *group_name(Kernels *all, const Group *group)
 {
-    if (updates_in_place(group)) return "update";
+    if (updates_in_place(group) && strcmp(main_op(group)->role, "optimizer") == 0) return "update";
     const char *names[3], *role = role_name(all, group);
     if (role) return role;
     int n = 0;

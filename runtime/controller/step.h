@@ -17,7 +17,7 @@
  * counts. */
 struct Room {
     char *memory;
-    int64_t taken;
+    int64_t taken = 0;
     template <class T> T *take(int64_t bytes)
     {
         const int64_t at = taken;
