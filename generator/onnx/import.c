@@ -478,6 +478,7 @@ Graph *import_model(Arena *arena, Symbols *symbols, const OnnxModel *model, cons
     for (int i = 0; i < model->graph->n_outputs; i++) {
         const char *name = model->graph->outputs[i].name;
         Term *t = scope_find(&im, name);
+        if (t->rows && t->n_items == 0) t = t->rows; /* an item a step of a loop: a tensor of them */
         if (t->is_sequence || t->is_absent)
             report_line(report, "output \"%s\" is %s; its items are outputs of their own: %s.0 and so on", name, term_text(&im, t),
                         name);

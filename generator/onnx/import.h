@@ -17,6 +17,8 @@ typedef struct Term {
     Expr *const *content;  /* elements, row-major; NULL where unknown; only for integers and bool of at most TERM_CONTENT_MAX elements */
     const OnnxTensor *tensor; /* the initializer or Constant it is, NULL otherwise: its bytes may be read */
     struct Term **items; int n_items; bool is_sequence, is_absent; /* sequences and optionals are compile-time lists */
+    struct Term *rows;     /* of a sequence: a tensor whose rows are its items behind those; NULL: no more */
+    bool grows;            /* of a sequence in a loop's body: items of steps before stand in front, which nobody sees */
     struct Term *outer;    /* the term of the graph around, where this is how a region's body sees it */
 } Term;
 enum { TERM_CONTENT_MAX = 4096 };

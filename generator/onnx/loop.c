@@ -1,5 +1,5 @@
-/* Loop and Scan.  A loop of few known steps is unrolled: its sizes stay known.  One of known length becomes scan; one that ends by
- * a condition computed from data becomes while. */
+/* Loop and Scan.  A loop of few known steps is unrolled: its sizes stay known.  One of known length becomes scan, also where it
+ * counts up to that length itself; one that ends by a condition computed from data becomes while. */
 #include "onnx/terms.h"
 #include <string.h>
 
@@ -22,8 +22,9 @@ static void check_carry(Import *im, const OnnxNode *node, const Term *before, co
 static Term *carry_parameter(Import *im, const OnnxNode *node, const char *name, const Term *like)
 {
     if (like->is_sequence || like->is_absent)
-        import_error(im, node, "carries %s; wanted tensors, unless the number of steps is known and at most %d",
-                     term_text(im, like), MOST_UNROLLED);
+        import_error(im, node,
+                     "carries %s; wanted tensors, unless the number of steps follows from constants and the sizes of inputs",
+                     term_text(im, like));
     return term_of_value(im, body_parameter(im, name, like->dtype, like->rank, like->shape));
 }
 
@@ -61,11 +62,13 @@ typedef struct Loop {
     bool has_limit;
     bool condition_known, condition; /* before the first step */
     Term **initial, **results;
+    int counter; /* the carried value that counts steps, on which alone the condition depends; -1: none */
+    Expr *first; /* of the counter */
 } Loop;
 
 static Loop loop_of(Import *im, const OnnxNode *node)
 {
-    Loop l = {.body = attr_graph(node, "body"), .has_limit = has_input(node, 0), .condition_known = true, .condition = true};
+    Loop l = {.body = attr_graph(node, "body"), .has_limit = has_input(node, 0), .condition_known = true, .condition = true, .counter = -1};
     if (!l.body || l.body->n_inputs < 2) import_error(im, node, "a Loop without a body of iteration, condition and carried values");
     l.carries = l.body->n_inputs - 2;
     l.stacked = l.body->n_outputs - 1 - l.carries;
@@ -118,35 +121,149 @@ static bool unroll(Import *im, const OnnxNode *node, const Loop *l, int64_t trip
     return true;
 }
 
+/* Carried lists grow: what the body appends in a step is one of their items. */
+static Term *growing(Import *im)
+{
+    Term *t = term_of_items(im, 0);
+    t->grows = true;
+    return t;
+}
+
+static Term *parameter_of(Import *im, const OnnxNode *node, const Loop *l, int i)
+{
+    const Term *initial = l->initial[i];
+    return initial->is_sequence && !initial->rows && !initial->grows
+               ? growing(im)
+               : carry_parameter(im, node, l->body->inputs[i + 2].name, initial);
+}
+
+/* The body's iteration, its condition, and what it carries; the counter is the iteration, and what came before. */
+static void define_inputs(Import *im, const OnnxNode *node, const Loop *l, Body *body, Term **carry)
+{
+    Graph *g = body->graph;
+    for (int i = 0; i < l->carries; i++) carry[i] = i == l->counter ? NULL : parameter_of(im, node, l, i);
+    body->iteration = body_parameter(im, l->body->inputs[0].name, DTYPE_i64, 0, NULL);
+    scope_define(im, l->body->inputs[0].name, term_of_value(im, body->iteration));
+    scope_define(im, l->body->inputs[1].name, known_term(im, DTYPE_bool, 1));
+    for (int i = 0; i < l->carries; i++) {
+        if (i == l->counter) {
+            Value *v = b_cast(g, b_add(g, body->iteration, b_dim(g, l->first)), l->initial[i]->dtype);
+            carry[i] = term_of_value(im, b_reshape(g, v, l->initial[i]->rank, l->initial[i]->shape));
+        }
+        scope_define(im, l->body->inputs[i + 2].name, carry[i]);
+    }
+}
+
+/* The counter after the last step. */
+static Term *counted(Import *im, const Loop *l)
+{
+    const Term *t = l->initial[l->counter];
+    Expr **content = NEW_ARRAY(im->arena, Expr *, 1);
+    content[0] = expr_add(im->symbols, l->first, l->trips);
+    return term_of_content(im, t->dtype, t->rank, t->shape, content);
+}
+
+/* What the list was before, and behind it what each step appended. */
+static Term *grown(Import *im, const Term *before, Value *appended)
+{
+    Term *t = NEW(im->arena, Term);
+    *t = *before;
+    if (appended) t->rows = term_of_value(im, appended);
+    return t;
+}
+
 /* A body of carries, the iteration, captures; false where its condition is computed from data. */
 static bool loop_as_scan(Import *im, const OnnxNode *node, const Loop *l)
 {
     Graph *g = im->graph;
     Body *body = body_open(im, l->body, "body");
     Term **carry = NEW_ARRAY(im->arena, Term *, l->carries + 1);
-    for (int i = 0; i < l->carries; i++) {
-        carry[i] = carry_parameter(im, node, l->body->inputs[i + 2].name, l->initial[i]);
-        scope_define(im, l->body->inputs[i + 2].name, carry[i]);
-    }
-    body->iteration = body_parameter(im, l->body->inputs[0].name, DTYPE_i64, 0, NULL);
-    scope_define(im, l->body->inputs[0].name, term_of_value(im, body->iteration));
-    scope_define(im, l->body->inputs[1].name, known_term(im, DTYPE_bool, 1));
+    define_inputs(im, node, l, body, carry);
     body_results(im, l->body, l->results);
     bool going;
-    bool steady = known_truth(l->results[0], &going) && going;
-    for (int i = 0; steady && i < l->carries + l->stacked; i++) {
-        if (i < l->carries) check_carry(im, node, carry[i], l->results[i + 1], i);
+    const bool steady = l->counter >= 0 || (known_truth(l->results[0], &going) && going);
+    Values operands = {0};
+    for (int i = 0; steady && i < l->carries; i++) {
+        if (i == l->counter || carry[i]->is_sequence) continue;
+        check_carry(im, node, carry[i], l->results[i + 1], i);
         body_output(im, l->results[i + 1]);
+    }
+    const int tensors = body->graph->outputs.n;
+    for (int i = l->carries; steady && i < l->carries + l->stacked; i++) body_output(im, l->results[i + 1]);
+    for (int i = 0; steady && i < l->carries; i++) {
+        const Term *result = l->results[i + 1];
+        if (i == l->counter || !carry[i]->is_sequence) continue;
+        if (!result->grows || result->n_items > 1)
+            import_error(im, node, "carried value %d is a list, of which a step makes %s; wanted at most one item more a step, appended", i,
+                         term_text(im, result));
+        if (result->n_items) body_output(im, result->items[0]);
     }
     body_close(im);
     if (!steady) return false;
-    Values operands = {0};
-    for (int i = 0; i < l->carries; i++) vec_push(im->arena, &operands, term_value(im, l->initial[i]));
+    for (int i = 0; i < l->carries; i++)
+        if (i != l->counter && !carry[i]->is_sequence) vec_push(im->arena, &operands, term_value(im, l->initial[i]));
     vec_push(im->arena, &operands, b_iota(g, DTYPE_i64, 0, 1, &l->trips));
     for (int i = 0; i < body->outside.n; i++) vec_push(im->arena, &operands, body->outside.at[i]);
-    Op *op = b_scan(g, body->graph, operands.at, operands.n, l->carries, 1, false, l->trips);
-    for (int i = 0; i < op->n_out; i++) output(im, node, i, op->out[i]);
+    Op *op = b_scan(g, body->graph, operands.at, operands.n, tensors, 1, false, l->trips);
+    for (int i = 0; i < l->stacked; i++) output(im, node, l->carries + i, op->out[tensors + i]);
+    for (int i = 0, k = 0, list = tensors + l->stacked; i < l->carries; i++) {
+        if (i == l->counter)
+            output_term(im, node, i, counted(im, l));
+        else if (carry[i]->is_sequence)
+            output_term(im, node, i, grown(im, l->initial[i], l->results[i + 1]->n_items ? op->out[list++] : NULL));
+        else
+            output(im, node, i, op->out[k++]);
+    }
     return true;
+}
+
+/* ---- loops that count themselves ---- */
+static bool adds_one(const Value *v, const Value *to)
+{
+    double step;
+    if (!v->def || v->def->kind != OP_add) return false;
+    for (int k = 0; k < 2; k++)
+        if (v->def->in[k] == to && value_is_scalar_constant(v->def->in[1 - k], &step)) return step == 1;
+    return false;
+}
+
+static const Value *behind_reshapes(const Value *v)
+{
+    while (v->def && (v->def->kind == OP_reshape || v->def->kind == OP_cast)) v = v->def->in[0];
+    return v;
+}
+
+/* The number that the condition compares the counter's next value with, next < end; NULL where it does not. */
+static Expr *counts_to(Import *im, const Term *condition, const Term *next)
+{
+    const Value *v = condition->value ? behind_reshapes(condition->value) : NULL;
+    if (!v || !v->def || v->def->kind != OP_lt || !next->value) return NULL;
+    if (behind_reshapes(v->def->in[0]) != behind_reshapes(next->value)) return NULL;
+    return scalar_expr(im, term_of_value(im, v->def->in[1]));
+}
+
+/* while (i < n) { ...; i += 1; }, as it is or as a list is made: fills trips, counter and first.  The body is imported to look at it
+ * and forgotten. */
+static bool counts_itself(Import *im, const OnnxNode *node, Loop *l)
+{
+    const int64_t endless = (int64_t)1 << 31;
+    int64_t limit;
+    if (!l->condition_known || !l->condition || (l->has_limit && !(l->trips && expr_is_int(l->trips, &limit) && limit >= endless)))
+        return false;
+    Body *body = body_open(im, l->body, "body");
+    Term **carry = NEW_ARRAY(im->arena, Term *, l->carries + 1);
+    define_inputs(im, node, l, body, carry);
+    body_results(im, l->body, l->results);
+    for (int i = 0; i < l->carries && l->counter < 0; i++) {
+        const Term *next = l->results[i + 1];
+        if (carry[i]->is_sequence || dtype_is_float(carry[i]->dtype) || !(l->first = scalar_expr(im, l->initial[i]))) continue;
+        Expr *end = counts_to(im, l->results[0], next);
+        if (!end || !adds_one(behind_reshapes(next->value), carry[i]->value)) continue;
+        l->counter = i;
+        l->trips = max_of(im, expr_sub(im->symbols, end, l->first), number(im, 1));
+    }
+    body_close(im);
+    return l->counter >= 0;
 }
 
 /* The limit, as seen from the graph that is being built.  Asked for before the body's nodes, whose results may have its name. */
@@ -210,6 +327,7 @@ void import_Loop(Import *im, const OnnxNode *node)
         unroll(im, node, &l, trips < 0 ? 0 : trips))
         return;
     if (l.trips && l.condition_known && l.condition && loop_as_scan(im, node, &l)) return;
+    if (counts_itself(im, node, &l) && loop_as_scan(im, node, &l)) return;
     loop_as_while(im, node, &l);
 }
 

@@ -31,6 +31,7 @@ static Term *seen_from_inside(Import *im, Term *outer)
     if (t->is_sequence) {
         t->items = NEW_ARRAY(im->arena, Term *, t->n_items + 1);
         for (int i = 0; i < t->n_items; i++) t->items[i] = seen_from_inside(im, outer->items[i]);
+        if (t->rows) t->rows = seen_from_inside(im, outer->rows);
     }
     return t;
 }

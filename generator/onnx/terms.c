@@ -156,6 +156,15 @@ Term *term_of_content(Import *im, Dtype dtype, int rank, Expr *const *shape, Exp
     return t;
 }
 
+Term *term_of_items(Import *im, int n)
+{
+    Term *t = term_new(im, DTYPE_f32, 0, NULL);
+    t->is_sequence = true;
+    t->items = NEW_ARRAY(im->arena, Term *, n + 1);
+    t->n_items = n;
+    return t;
+}
+
 int64_t term_count(const Term *t)
 {
     int64_t count = 1, dim;
@@ -172,6 +181,8 @@ void term_dims(const Term *t, int64_t *dims)
 const char *term_text(Import *im, const Term *t)
 {
     if (t->is_absent) return "an empty optional";
+    if (t->grows) return "a sequence that grows";
+    if (t->rows) return arena_text(im->arena, "a sequence of %s", expr_text(im->arena, sequence_length(im, t)));
     if (t->is_sequence) return arena_text(im->arena, "a sequence of %d", t->n_items);
     const char *type = arena_text(im->arena, "%s%s", dtype_name(t->dtype), shape_text(im, t->shape, t->rank));
     int64_t n = term_count(t);

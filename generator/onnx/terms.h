@@ -49,6 +49,8 @@ Term *term_new(Import *im, Dtype dtype, int rank, Expr *const *shape);
 Term *term_of_value(Import *im, Value *value);
 Term *term_of_content(Import *im, Dtype dtype, int rank, Expr *const *shape, Expr *const *content);
 Term *term_of_tensor(Import *im, const OnnxTensor *tensor);
+Expr *sequence_length(Import *im, const Term *t);
+Term *term_of_items(Import *im, int n); /* a sequence, whose items the caller sets */
 /* Elements of a term whose dims are all known; -1 otherwise. */
 int64_t term_count(const Term *t);
 /* The dims of a term whose dims are all known. */

@@ -487,6 +487,69 @@ static void loops_of_symbolic_length_are_scans(void **state)
     assert_string_equal(output_type(g, 1), "f32[n, n]");
 }
 
+/* while (k < n) { v = v * w; list.append(v); k += 1; }, as scripted modules are exported; `rise` is what is added to k. */
+static void counted_loop(const char *rise)
+{
+    OnnxGraph *body = graph_of_nothing();
+    info(&body->inputs[body->n_inputs++], "i", ONNX_INT64, "");
+    info(&body->inputs[body->n_inputs++], "go", ONNX_BOOL, "");
+    info(&body->inputs[body->n_inputs++], "v", ONNX_FLOAT, "n,m");
+    info(&body->inputs[body->n_inputs++], "k", ONNX_INT64, "");
+    info(&body->inputs[body->n_inputs++], "list", ONNX_FLOAT, "");
+    node_in(body, "Mul", "v,w", "next");
+    node_in(body, "SequenceInsert", "list,next", "longer");
+    node_in(body, "Add", rise, "k_next");
+    node_in(body, "Less", "k_next,rows", "go_on");
+    captures(body, "w");
+    captures(body, "one");
+    captures(body, "rows");
+    gives(body, "go_on");
+    gives(body, "next");
+    gives(body, "k_next");
+    gives(body, "longer");
+    takes("x", ONNX_FLOAT, "n,m");
+    floats("w", 0, 1, 1);
+    INTEGER("one", 1);
+    INTEGER("zero", 0);
+    node("Shape", "x", "shape");
+    node("Gather", "shape,zero", "rows");
+    node("SequenceEmpty", "", "nothing");
+    with_graph(node("Loop", ",,x,zero,nothing", "last,count,steps"), "body", body);
+}
+
+static void loops_that_count_themselves_are_scans(void **state)
+{
+    (void)state;
+    counted_loop("k,one");
+    OnnxNode *n = node("ConcatFromSequence", "steps", "stacked");
+    with_int(n, "axis", 1);
+    with_int(n, "new_axis", 1);
+    with_int(node("ConcatFromSequence", "steps", "joined"), "axis", -1);
+    node("SequenceAt", "steps,zero", "third");
+    node("SequenceLength", "steps", "length");
+    node("Range", "zero,length,one", "range");
+    const char *const outputs[] = {"last", "stacked", "joined", "third", "range", "steps"};
+    for (int i = 0; i < 6; i++) gives(model->graph, outputs[i]);
+    Graph *g = imported(false);
+    assert_int_equal(ops_of(g, OP_scan), 1);
+    assert_int_equal(ops_of(g, OP_while), 0);
+    assert_string_equal(output_type(g, 0), "f32[n, m]");
+    assert_string_equal(output_type(g, 1), "f32[n, n, m]");
+    assert_string_equal(output_type(g, 2), "f32[n, n*m]");
+    assert_string_equal(output_type(g, 3), "f32[n, m]");
+    assert_string_equal(output_type(g, 4), "i64[n]");
+    assert_string_equal(output_type(g, 5), "f32[n, n, m]");
+}
+
+static void counts_by_other_steps_end_by_their_condition(void **state)
+{
+    (void)state;
+    counted_loop("k,rows");
+    gives(model->graph, "last");
+    gives(model->graph, "steps");
+    assert_says(error_of_import(), "carries a sequence of 0; wanted tensors, unless the number of steps follows from constants and the sizes of inputs");
+}
+
 /* ---- weights ---- */
 static void branches_may_use_one_name_twice(void **state)
 {
@@ -584,6 +647,8 @@ int main(void)
         TEST(open_condition_gives_both_branches_the_same_captures),
         TEST(short_loops_are_unrolled),
         TEST(loops_of_symbolic_length_are_scans),
+        TEST(loops_that_count_themselves_are_scans),
+        TEST(counts_by_other_steps_end_by_their_condition),
         TEST(branches_may_use_one_name_twice),
         TEST(unused_tables_make_no_weights),
         TEST(all_unknown_operators_are_listed),
