@@ -1,5 +1,6 @@
 /* In a program built with SANITIZE=1: while a unit runs, all of the arena, the weights and the states but what it reads and writes is
- * poisoned, so that the address sanitizer tells of the first access that lies outside of a tensor.  In other programs these do nothing.
+ * poisoned, so that the address sanitizer tells of the first access that lies outside of a tensor; and buffers that begin with it
+ * hold NaN until it has made them.  In other programs these do nothing.
  * Needs: touched_sizes for the step. */
 #ifndef FENCE_H
 #define FENCE_H

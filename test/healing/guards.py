@@ -1,6 +1,6 @@
 """Mutates shapes and contents of batches around what the kernels of a program may assume, and drops its guards, one at a time.
 
-  guards.py test FOLDER UNFUSED FILES [OPTION ...]     FOLDER, a program made ready by `watch`: trained on what mutations there are, each unit compared
+  guards.py test FOLDER UNFUSED FILES            FOLDER, a program made ready by `watch`: trained on what mutations there are, each unit compared
                                                  with its operations one by one and kept within its own tensors; UNFUSED, the trainer of
                                                  the same model generated with --no-fuse, takes the same batches, sets the same aside and
                                                  comes to the same weights.  Then each row of controller.c is dropped in turn, and
@@ -12,7 +12,7 @@
 
 Nothing of it knows a model: dims, inputs and rows are read from controller.c.
 """
-import os, re, subprocess, sys
+import json, os, re, subprocess, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import checks, tensors as t
 from checks import fail
@@ -213,6 +213,13 @@ class Run:
         return found.group(1)[:160] if found else self.said[-200:].strip()
 
 
+def evaluate(trainer, files):
+    """Status, last line and words of an evaluation of the batches of the last run."""
+    environment = dict(os.environ, ASAN_OPTIONS="exitcode=99:detect_leaks=0", UBSAN_OPTIONS="exitcode=99:print_stacktrace=1")
+    done = subprocess.run([trainer, "--evaluate", "--json", "--batch-file", files + "/stream", "--max-skipped", "100%"], capture_output=True, text=True, errors="replace", env=environment, timeout=1200)
+    return done.returncode, json.loads(done.stdout.split("\n")[-2]) if not done.returncode else {}, done.stderr
+
+
 def near(a, b, by): return a == b or abs(a - b) <= by * max(abs(a), abs(b), 1e-3)
 
 
@@ -232,7 +239,9 @@ def differs(p, batches, what, one, other):
 
 
 OWN = "the trainer's own"
-ALLOWS = {"possible", "in_row", "divisible"} # what may be, said to all passes: sizes below it are taken for impossible, and labels beyond it for mistakes
+# Rows without which no kernel goes wrong, but makes something that the model does not mean: sizes that all passes take for impossible,
+# labels that are mistakes, elements that a Reshape would leave over, more of the best than there are.
+MEANING = {"possible", "in_row", "divisible", "sizes_equal", "as_many_to_choose"}
 
 
 def kind(p, row):
@@ -263,17 +272,27 @@ def chosen(steps):
     return [steps[k * len(steps) // TRIES] for k in range(TRIES)] if len(steps) > TRIES else steps
 
 
-def test(folder, unfused, files, *more):
+def same_as_unfused(p, how, batches, what, run, plain):
+    name = ", ".join([p.name] + how)
+    if run.status: fail("%s: %s: %s" % (name, what[min(run.reached(), len(what) - 1)], run.why() + run.said[-2000:]))
+    for e in run.fell_back: fail("%s: %s: %s of %s: %s" % (name, what[e["step"]], e["guard"], e["kernel"], e.get("detail")))
+    off = None if run.status or plain.status else differs(p, batches, what, run, plain)
+    if off: fail("%s: with and without fusing: %s" % (name, off))
+
+
+def test(folder, unfused, files):
     p = Program(folder)
     trainer = folder + "/trainer"
     what, batches = zip(*mutations(p))
-    run, plain = Run(trainer, files, batches, "--verify-every", "1", *more), Run(unfused, files, batches)
-    if run.status: fail("%s: %s: %s" % (p.name, what[min(run.reached(), len(what) - 1)], run.said[-3000:]))
-    for e in run.fell_back: fail("%s: %s: %s of %s: %s" % (p.name, what[e["step"]], e["guard"], e["kernel"], e.get("detail")))
+    plain = Run(unfused, files, batches)
     if plain.status: fail("%s, unfused: %s: %s" % (p.name, what[min(plain.reached(), len(what) - 1)], plain.said[-500:]))
-    if not run.status and not plain.status:
-        off = differs(p, batches, what, run, plain)
-        if off: fail("%s: with and without fusing: %s" % (p.name, off))
+    lean = ["--lean", "on", "--row-blocks", "3"] # blocks of rows
+    if any(r.name == "train_lean_indices" for r in p.rows): same_as_unfused(p, lean, batches, what, Run(trainer, files, batches, *lean), plain)
+    run = Run(trainer, files, batches, "--verify-every", "1")
+    same_as_unfused(p, [], batches, what, run, plain)
+    (status, found, said), (_, wanted, _) = evaluate(trainer, files), evaluate(unfused, files)
+    if status: fail("%s, evaluated: %s" % (p.name, said[-3000:]))
+    elif wanted and not near(found["loss"] or 0, wanted["loss"] or 0, 1e-4): fail("%s, evaluated: loss %s, unfused %s" % (p.name, found, wanted))
     print("%s: %d batches, %d trained, %d set aside by %d rows" % (p.name, len(batches), len(run.loss), len(run.aside), len(set(run.aside.values()))))
     good = batch(p, usual(p))
     reached = set() # rows that spoke where another had been dropped, and were found to be needed there
@@ -284,7 +303,7 @@ def test(folder, unfused, files, *more):
         if found == "found" and behind: reached |= set(behind[7:].split(", "))
         if not steps and row.name in reached: found, why = "found", "where another row was dropped"
         print("    %-26s %-8s %s" % (row.name, found, "; ".join(x for x in (what[steps[min(k, len(steps) - 1)]] if steps else "", behind, why) if x)))
-        if found == "found" or found == "nothing" and kind(p, row.name) in ALLOWS: continue
+        if found == "found" or found == "nothing" and kind(p, row.name) in MEANING: continue
         fail("%s: %s: %s: %s" % (p.name, {"never broken": "no mutation breaks it", "nothing": "nothing relies on it"}.get(found, found), row.name, row.formula))
 
 
