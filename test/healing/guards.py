@@ -115,6 +115,11 @@ class Program:
         return sorted({n for n in SIZES + [k + by for k in told if k < 2000 for by in (-1, 0, 1)] if n >= 0})
 
 
+def value(formula, dims):
+    try: return eval(formula, {}, dict(dims, Min=min, Max=max))
+    except (NameError, SyntaxError, ZeroDivisionError): return None # it speaks of contents
+
+
 # ---- mutations ----
 random = t.Random(11)
 
@@ -149,6 +154,19 @@ def by_dims(p):
     for _ in range(12): yield {d: 1 + random.below(20) for d in p.dims}
 
 
+def by_rows(p):
+    """Dims on both sides of where a row changes, all of one size, but for a single one."""
+    for row in p.rows:
+        formula = row.formula.replace(" && ", " and ")
+        for small in [None] + list(p.dims):
+            dims = [dict({d: n for d in p.dims}, **({small: 1} if small else {})) for n in range(1, 140)]
+            for a, b in zip(dims, dims[1:]):
+                if {value(formula, a), value(formula, b)} == {True, False}:
+                    yield a
+                    yield b
+                    break
+
+
 def by_inputs(p):
     """One input alone differs in a size, in rank, in dtype, in content."""
     good = usual(p)
@@ -174,7 +192,7 @@ def by_inputs(p):
 def mutations(p):
     """What each is, and the batch."""
     seen = set()
-    for dims in by_dims(p):
+    for dims in [d for source in (by_dims, by_rows) for d in source(p)]:
         key = tuple(sorted(dims.items()))
         b = None if key in seen else batch(p, dims)
         seen.add(key)
@@ -320,11 +338,6 @@ def test(folder, unfused, files):
 # ---- forms of kernels ----
 LIMIT = 32000 # of indices of 16 bits: with the steps of a loop over two blocks of 64 threads, four elements each, past its end
 ORDER = "seed=1,threads=64,blocks=2"
-
-
-def value(formula, dims):
-    try: return eval(formula, {}, dict(dims, Min=min, Max=max))
-    except (NameError, ZeroDivisionError): return None
 
 
 def reach(row, dims):
