@@ -8,6 +8,12 @@
 #include "../device/memory.h"
 #include "../trainer/tensors.h"
 
+/* Of a tensor's copy: the next one begins where any element may lie. */
+static int64_t room_of(const Tensor *t)
+{
+    return t->bytes > 0 ? (t->bytes + 15) / 16 * 16 : 0;
+}
+
 /* All that the unit writes, one behind the other in the host's memory, or from there. */
 typedef enum { FROM_DEVICE, TO_DEVICE } Way;
 static bool copy_writes(Mend *m, const Part *part, const Step *s, char *host, Way way)
@@ -16,7 +22,7 @@ static bool copy_writes(Mend *m, const Part *part, const Step *s, char *host, Wa
         const Tensor t = touched_tensor(&part->touched, s, *w);
         const size_t bytes = t.bytes > 0 ? (size_t)t.bytes : 0;
         if (way == FROM_DEVICE ? device_download(m->device, host, t.at, bytes) : device_upload(m->device, t.at, host, bytes)) return false;
-        host += bytes;
+        host += room_of(&t);
     }
     return true;
 }
@@ -26,7 +32,7 @@ static bool make_room(Mend *m, const Part *part, const Step *s)
     int64_t bytes = 1;
     for (const int *w = touched_writes(&part->touched, s->unit); *w != TOUCHES_END; w++) {
         const Tensor t = touched_tensor(&part->touched, s, *w);
-        bytes += t.bytes > 0 ? t.bytes : 0;
+        bytes += room_of(&t);
     }
     if (bytes <= m->writes_room) return true;
     free(m->before);
@@ -119,8 +125,8 @@ static bool wrong(Mend *m, const Part *part, const Step *s, const char *made, co
                 return true;
             }
         }
-        made += bytes;
-        want += bytes;
+        made += room_of(&t);
+        want += room_of(&t);
     }
     return false;
 }
