@@ -229,6 +229,18 @@ const char *scan_word(Arena *arena, const Op *scan, int result)
     }
 }
 
+const char *short_path(Arena *arena, const char *path)
+{
+    Buf out = {.arena = arena};
+    while (*path) { /* a part that the next one begins with goes */
+        const size_t n = strcspn(path + 1, "/") + 1;
+        const bool repeated = *path == '/' && n > 1 && path[n] == '/' && strncmp(path, path + n, n) == 0 && path[n + n] == '.';
+        if (!repeated) buf_write(&out, path, n);
+        path += n;
+    }
+    return buf_text(&out);
+}
+
 /* ---- operands ---- */
 static bool in_group(const Group *group, const Op *op)
 {

@@ -11,6 +11,7 @@ const char *operand_word(Arena *arena, const Group *group,
 const char *use_word(const Group *group, const Value *v, int depth); /* "bias", "gain", "table"; NULL where its use does not tell */
 const char *scan_word(Arena *arena, const Op *scan, int result);     /* what a scan gives out: "h_last", "gates" */
 const char *plain_name(Arena *arena, const char *name);              /* a value's own name without its number, fit for C */
+const char *short_path(Arena *arena, const char *path);              /* "/blocks/blocks.0/c1" is "/blocks.0/c1" */
 const char *element_name(Arena *arena, const char *load);            /* of "bias[i]": "bias_i" */
 int words_in(const char *text);                                      /* how long it is, whatever names it has */
 bool name_is_taken(const char *name);                                /* a word that a kernel's text has another meaning for */

@@ -11,7 +11,8 @@ static const char *module_name(Arena *arena, const char *path, bool *is_module)
     static const char *const operations[] = {"MatMul", "Gemm", "Conv", "LayerNormalization", "BatchNormalization", "Gather",
                                              "GRU",    "LSTM", "RNN"};
     if (strncmp(path, "node_", 5) == 0 && path[5]) path += 5;
-    char *copy = arena_copy(arena, path, strlen(path)), *output = strstr(copy, "_output_0");
+    const char *brief = short_path(arena, path);
+    char *copy = arena_copy(arena, brief, strlen(brief)), *output = strstr(copy, "_output_0");
     if (output && !output[9]) *output = 0;
     char *last = strrchr(copy, '/');
     *is_module = false;
@@ -147,7 +148,7 @@ void place_inputs(Maker *m)
 
 int scratch_new(Maker *m, Expr *bytes, const char *for_what)
 {
-    const char *name = layout_unique(m->l, m->names, arena_text(m->l->arena, "%s_scratch", for_what));
+    const char *name = layout_unique(m->l, m->names, "scratch");
     return buffer_new(
         m,
         (Buffer){

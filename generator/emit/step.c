@@ -54,7 +54,7 @@ static void evict_text(Writer *w, const PointsOf *gone, int unit)
     for (int k = gone->first[unit]; k >= 0; k = gone->next[k]) {
         const Buffer *b = &w->p->buffers.at[w->p->points.at[k].buffer];
         point_text(w, arena_text(w->l->arena, "evict(s, %d);", k),
-                   arena_text(w->l->arena, "%s: %s bytes", b->c, expr_c(w->l, b->bytes, "")));
+                   arena_text(w->l->arena, "%s: %s bytes", b->c, size_c(w, b->bytes)));
     }
 }
 

@@ -1,6 +1,7 @@
 /* The statements of a step: launches, loops, conditions, the commit, late dims, each under the heading of its section. */
 #include "emit/step_private.h"
 #include "emit/forms.h"
+#include "emit/names.h"
 #include "support/diag.h"
 #include <ctype.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static const char *enclosing(Arena *arena, const char *path, char point)
 static const char *scope_of(Arena *arena, const Item *item)
 {
     if (strcmp(item->role, "optimizer") == 0) return NULL; /* an update stands where its gradient is complete */
-    if (*item->source == '/') return enclosing(arena, item->source, '/');
+    if (*item->source == '/') return enclosing(arena, short_path(arena, item->source), '/');
     for (int a = 0; item->launch && a < item->launch->args.n; a++) {
         const Value *v = item->launch->args.at[a].kind == ARG_VALUE ? item->launch->args.at[a].value : NULL;
         if (v && v->origin == FROM_WEIGHT && strchr(v->tensor->name, '.')) return enclosing(arena, v->tensor->name, '.');
@@ -149,7 +150,7 @@ static const char *work_text(Writer *w, const Launch *launch, bool epilogue)
 static const char *kernel_text(Writer *w, const Launch *launch)
 {
     if (!launch->fours_if.n) return launch->kernel;
-    return arena_text(w->l->arena, "%s, %s", launch->kernel, fours_condition(w->l, launch->fours_if.at, launch->fours_if.n, ""));
+    return arena_text(w->l->arena, "%s, %s", launch->kernel, with_sizes(w, fours_condition(w->l, launch->fours_if.at, launch->fours_if.n, "")));
 }
 
 /* Of a product the fifth and sixth number: whether its operands lie transposed (device/blas.h).  NULL: another argument. */

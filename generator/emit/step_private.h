@@ -5,11 +5,11 @@
 
 enum { COMMENT_COLUMN = 100, LINE_MAX_COLUMNS = 118, FARTHEST_COLUMN = 140 };
 
-/* A long size that several launches are given: a constant of the step, or of a loop over blocks of rows. */
+/* A long size, or a quotient in sizes, that the text would say several times: a constant of the step, or of a loop over blocks of rows. */
 typedef struct {
-    Expr *expr;
     const char *text, *name, *block; /* block: the dim that is such a loop's; NULL */
-    int uses;
+    const char *called;              /* by a kernel; NULL */
+    int uses, order; /* order: of first use */
 } Size;
 
 typedef struct {
@@ -35,7 +35,8 @@ void item_text(Writer *w, const Item *item, int depth);
 
 /* ---- step_sizes.c ---- */
 void name_sizes(Writer *w);
-const char *size_c(Writer *w, Expr *e); /* e in C, with what has a name by its name */
+const char *size_c(const Writer *w, Expr *e);             /* e in C, with what has a name by its name */
+const char *with_sizes(const Writer *w, const char *text); /* the same of a text that was made already */
 /* Those that depend on that dim of blocks (NULL: on none) and that the text names. */
 void declare_sizes(Buf *out, const Writer *w, const char *block, const char *text, int depth);
 

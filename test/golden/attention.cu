@@ -374,6 +374,7 @@ STEP_FUNCTION int train_step(Step *s)
 {
     const Dims *const d = dims_of(s);
     const int64_t batch = d->batch, seq = d->seq;
+    const int64_t seq_32 = ceil_div(seq, 32);
     const int64_t parts = min_int(64, ceil_div(batch*seq, 128));
     const int64_t parts_2 = min_int(64, ceil_div(batch*seq, 16));
     const Hypers hypers = hypers_of(s);
@@ -395,8 +396,8 @@ STEP_FUNCTION int train_step(Step *s)
     float *const attn_attention = buffer<float>(s, TRAIN_ATTN_ATTENTION);                           /* (batch, 2, seq, 8) */
     float *const attn_attention_top = buffer<float>(s, TRAIN_ATTN_ATTENTION_TOP);                   /* (batch, 2, seq) */
     float *const attn_attention_scale = buffer<float>(s, TRAIN_ATTN_ATTENTION_SCALE);               /* (batch, 2, seq) */
-    unit(s, 2);   LAUNCH_PLAIN(s, attention, rows(2*batch*ceil_div(seq, 32), 16*seq), 128)(attn_attention,
-            attn_attention_top, attn_attention_scale, attn_qkv, seq, 2*batch);                      /* "/attn/Attention" */
+    unit(s, 2);   LAUNCH_PLAIN(s, attention, rows(2*batch*seq_32, 16*seq), 128)(attn_attention, attn_attention_top,
+            attn_attention_scale, attn_qkv, seq, 2*batch);                                          /* "/attn/Attention" */
     float *const attn_transpose_3 = buffer<float>(s, TRAIN_ATTN_TRANSPOSE_3);                       /* (batch, seq, 2, 8) */
     unit(s, 3);   LAUNCH(s, transpose_each, rows(batch*seq, 16), 32)(attn_transpose_3, attn_attention, batch*seq, seq); /* "/attn/Transpose_3" */
     float *const attn_out = buffer<float>(s, TRAIN_ATTN_OUT);                                       /* (batch*seq, 16) */
@@ -406,10 +407,10 @@ STEP_FUNCTION int train_step(Step *s)
     float *const target = buffer<float>(s, TRAIN_TARGET);                                           /* (batch, seq, 16) */
     float *const loss_sub = buffer<float>(s, TRAIN_LOSS_SUB);                                       /* (batch, seq, 16) */
     float *const loss = buffer<float>(s, TRAIN_LOSS);                                               /* () */
-    float *const difference_and_squares_of_all_parts_scratch = buffer<float>(s, TRAIN_DIFFERENCE_AND_SQUARES_OF_ALL_PARTS_SCRATCH);
+    float *const scratch = buffer<float>(s, TRAIN_SCRATCH);
     unit(s, 5);   LAUNCH(s, difference_and_squares_of_all_parts, rows(parts, 16*batch*seq), 256)(loss_sub, x, attn_out,
-            target, difference_and_squares_of_all_parts_scratch, parts, 16*batch*seq);              /* "/Add", "loss" */
-    LAUNCH(s, sum_of_parts, rows(1, parts), 64)(loss, difference_and_squares_of_all_parts_scratch, parts); /* "/Add", "loss" */
+            target, scratch, parts, 16*batch*seq);                                                  /* "/Add", "loss" */
+    LAUNCH(s, sum_of_parts, rows(1, parts), 64)(loss, scratch, parts);                              /* "/Add", "loss" */
 
     /* ---- commit: nothing above has changed a weight; nothing below is abandoned ---- */
     unit(s, 6);   if (int error = commit(s, loss)) return error;
@@ -429,15 +430,14 @@ STEP_FUNCTION int train_step(Step *s)
     unit(s, 11);  LAUNCH(s, sum_of_rows, rows(2*batch*seq, 16), 32)(d_attn_attention_sum, d_attn_out_dot,
             attn_attention, 2*batch*seq, seq);                                                      /* "/attn/Attention" */
     float *const d_attn_attention = buffer<float>(s, TRAIN_D_ATTN_ATTENTION);                       /* (batch, 2, seq, 8) */
-    float *const attention_gradient_q_scratch = buffer<float>(s, TRAIN_ATTENTION_GRADIENT_Q_SCRATCH);
-    unit(s, 12);  LAUNCH_PLAIN(s, attention_gradient_q, rows(2*batch*ceil_div(seq, 32), 16*seq), 128)(d_attn_attention,
-            d_attn_attention_sum, d_attn_out_dot, attn_qkv, attn_attention_top, attn_attention_scale,
-            attention_gradient_q_scratch, seq, 2*batch);                                            /* "/attn/Attention" */
+    float *const scratch_2 = buffer<float>(s, TRAIN_SCRATCH_2);
+    unit(s, 12);  LAUNCH_PLAIN(s, attention_gradient_q, rows(2*batch*seq_32, 16*seq), 128)(d_attn_attention,
+            d_attn_attention_sum, d_attn_out_dot, attn_qkv, attn_attention_top, attn_attention_scale, scratch_2, seq,
+            2*batch);                                                                               /* "/attn/Attention" */
     float *const d_attn_attention_dk = buffer<float>(s, TRAIN_D_ATTN_ATTENTION_DK);                 /* (batch, 2, seq, 8) */
     float *const d_attn_attention_dv = buffer<float>(s, TRAIN_D_ATTN_ATTENTION_DV);                 /* (batch, 2, seq, 8) */
-    LAUNCH_PLAIN(s, attention_gradient_kv, rows(2*batch*ceil_div(seq, 32), 16*seq), 128)(d_attn_attention_dk,
-            d_attn_attention_dv, attn_qkv, attn_attention_top, d_attn_out_dot, attn_attention_scale,
-            attention_gradient_q_scratch, seq, 2*batch);                                            /* "/attn/Attention" */
+    LAUNCH_PLAIN(s, attention_gradient_kv, rows(2*batch*seq_32, 16*seq), 128)(d_attn_attention_dk, d_attn_attention_dv,
+            attn_qkv, attn_attention_top, d_attn_out_dot, attn_attention_scale, scratch_2, seq, 2*batch); /* "/attn/Attention" */
     float *const d_attn_split = buffer<float>(s, TRAIN_D_ATTN_SPLIT);                               /* (batch, seq, 48) */
     unit(s, 13);  LAUNCH(s, transpose_pad_add, rows(3*batch*seq, 16), 32)(d_attn_split, d_attn_attention_dv,
             d_attn_attention_dk, d_attn_attention, 3*batch*seq, seq);                               /* "/attn/Reshape", "/attn/Split" */
@@ -450,14 +450,12 @@ STEP_FUNCTION int train_step(Step *s)
             hypers, 768);                                                                           /* "attn.qkv.weight" */
 
     /* -- ln -- */
-    float *const norm_gradient_sums_parts_scratch = buffer<float>(s, TRAIN_NORM_GRADIENT_SUMS_PARTS_SCRATCH);
+    float *const scratch_3 = buffer<float>(s, TRAIN_SCRATCH_3);
     unit(s, 17);  LAUNCH(s, norm_gradient_sums_parts, rows(parts_2, 64*batch*seq), 64)(d_attn_qkv_dot_2, x, ln_mean,
-            ln_inverse_deviation, norm_gradient_sums_parts_scratch, norm_gradient_sums_parts_scratch + 16*parts_2,
-            batch*seq, 16, parts_2);                                                                /* "/ln/LayerNormalization" */
+            ln_inverse_deviation, scratch_3, scratch_3 + 16*parts_2, batch*seq, 16, parts_2);       /* "/ln/LayerNormalization" */
     float *const d_ln_sum = buffer<float>(s, TRAIN_D_LN_SUM);                                       /* (16) */
     float *const d_ln = buffer<float>(s, TRAIN_D_LN);                                               /* (16) */
-    LAUNCH(s, sums_of_parts, rows(1, 64*parts_2), 64)(d_ln_sum, d_ln, norm_gradient_sums_parts_scratch,
-            norm_gradient_sums_parts_scratch + 16*parts_2, 16, parts_2);                            /* "/ln/LayerNormalization" */
+    LAUNCH(s, sums_of_parts, rows(1, 64*parts_2), 64)(d_ln_sum, d_ln, scratch_3, scratch_3 + 16*parts_2, 16, parts_2); /* "/ln/LayerNormalization" */
     save_gradient(s, WEIGHT_LN_BIAS, d_ln_sum, 64);
     save_gradient(s, WEIGHT_LN_WEIGHT, d_ln, 64);
     unit(s, 18);  LAUNCH(s, update, fours(16), 256)(w->ln_bias, states->ln_bias, d_ln_sum, hypers, 16); /* "ln.bias" */

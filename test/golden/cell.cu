@@ -186,9 +186,9 @@ STEP_FUNCTION int train_step(Step *s)
     unit(s, 5);   LAUNCH(s, broadcast_each_2, fours(8*n*time), 256)(d_loss, 8*n*time);              /* "loss" */
     float *const d_rnn_gradient_last = buffer<float>(s, TRAIN_D_RNN_GRADIENT_LAST);                 /* (n, 8) */
     float *const d_rnn_gradients = buffer<float>(s, TRAIN_D_RNN_GRADIENTS);                         /* (time, n, 8) */
-    float *const gradient_over_time_scratch = buffer<float>(s, TRAIN_GRADIENT_OVER_TIME_SCRATCH);
+    float *const scratch = buffer<float>(s, TRAIN_SCRATCH);
     unit(s, 6);   LAUNCH_PLAIN(s, gradient_over_time, rows(n, 161*time), 256)(d_rnn_gradient_last, d_rnn_gradients,
-            w->r, d_rnn_broadcast, d_loss, rnn_h_all, gradient_over_time_scratch, n, time);         /* "/rnn" */
+            w->r, d_rnn_broadcast, d_loss, rnn_h_all, scratch, n, time);                            /* "/rnn" */
     float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                             /* (8, 8) */
     unit(s, 7);   dot(s, d_rnn, d_rnn_gradients, rnn_h_before, 1, 8, 8, n*time, TRANSPOSED, PLAIN); /* "/rnn" */
     save_gradient(s, WEIGHT_R, d_rnn, 256);

@@ -2,6 +2,7 @@
  * test/golden/NAME.ir is a program up to its loss; gradient and AdamW are added, and model.cu must be NAME.cu beside it (UPDATE=1
  * rewrites). */
 #define _GNU_SOURCE
+#include "emit/names.h"
 #include "emit/controller.h"
 #include "emit/folder.h"
 #include "emit/step.h"
@@ -142,6 +143,18 @@ static void every_position_is_within_the_lives(void **state)
         }
     }
     arena_free(w.arena);
+}
+
+static void paths_say_each_module_once(void **state)
+{
+    (void)state;
+    Arena *arena = arena_new();
+    assert_string_equal(short_path(arena, "/blocks/blocks.0/c1/Conv"), "/blocks.0/c1/Conv");
+    assert_string_equal(short_path(arena, "/blocks/blocks.1/sc/sc.0/Conv"), "/blocks.1/sc.0/Conv");
+    assert_string_equal(short_path(arena, "/block/blocks.0/Conv"), "/block/blocks.0/Conv");
+    assert_string_equal(short_path(arena, "/h.0/attn/attn"), "/h.0/attn/attn");
+    assert_string_equal(short_path(arena, "node_add"), "node_add");
+    arena_free(arena);
 }
 
 static void gradients_are_saved_once_each(void **state)
@@ -339,6 +352,7 @@ int main(void)
         cmocka_unit_test(many_groups_in_little_time),
         cmocka_unit_test(what_a_loop_reads_outlives_it),
         cmocka_unit_test(every_position_is_within_the_lives),
+        cmocka_unit_test(paths_say_each_module_once),
         cmocka_unit_test(gradients_are_saved_once_each),
         cmocka_unit_test(names_are_c),
         cmocka_unit_test(guards_speak_of_shapes_and_content),
