@@ -19,8 +19,14 @@
 #include <ctype.h>
 #include <string.h>
 
+/* Where elements keep what they have: bools of the group's graph, and the weight or state that is assigned there. */
+typedef struct {
+    Value *where, *target;
+    const char *name; /* of the flag, as a parameter */
+} Kept;
 typedef struct {
     Graph *graph;
+    VEC(Kept) kept;
     Groups *groups;
     Launches *launches;
     Values in;        /* of the group's graph, beside graph->inputs */
@@ -40,11 +46,49 @@ Apart *apart_new(Arena *arena, Kernels *kernels)
     return apart;
 }
 
+/* The assign of result number o that leaves some elements as they are; NULL. */
+static const Op *assign_where(const Group *group, int o)
+{
+    const Op *own = group->kind == GROUP_ASSIGN ? group->ops.at[group->ops.n - 1] : NULL;
+    for (int a = 0; a < group->assigns.n && !own; a++)
+        if (group->assigns.at[a]->in[1] == group->out.at[o]) own = group->assigns.at[a];
+    return own && own->n_in == 3 ? own : NULL;
+}
+
+static Value *input_for(const Twin *twin, const Value *v)
+{
+    for (int i = 0; i < twin->in.n; i++)
+        if (twin->in.at[i] == v) return twin->graph->inputs.at[i];
+    bug("%%%d is no operand of its group", v->id);
+}
+
+/* What is assigned becomes a choice between the new and the old, made of a further result of the graph. */
+static void cut_apart(Apart *apart, Twin *twin, Graph *g, const Group *group, Value **map)
+{
+    Values results = {0};
+    for (int o = 0; o < group->out.n; o++)
+        vec_push(apart->arena, &results, group->kind == GROUP_ASSIGN ? group->ops.at[group->ops.n - 1]->in[1] : group->out.at[o]);
+    for (int o = 0; o < group->out.n; o++)
+        if (assign_where(group, o)) vec_push(apart->arena, &results, assign_where(group, o)->in[2]);
+    twin->graph = graph_cut(g, "apart", &results, &group->in, map, &twin->in);
+    Values *outputs = &twin->graph->outputs;
+    for (int o = 0, where = group->out.n; o < group->out.n; o++) {
+        const Op *assign = assign_where(group, o);
+        if (!assign) continue;
+        const Kept kept = {outputs->at[where++], assign->in[0], arena_text(apart->arena, twin->kept.n ? "kept%d" : "kept", twin->kept.n + 1)};
+        outputs->at[o] = b_select(twin->graph, kept.where, outputs->at[o], input_for(twin, assign->in[0]));
+        bool known = false;
+        for (int k = 0; k < twin->kept.n; k++) known |= twin->kept.at[k].where == kept.where;
+        if (!known) vec_push(apart->arena, &twin->kept, kept);
+    }
+    outputs->n = group->out.n;
+}
+
 static void take_apart(Apart *apart, Symbols *symbols, Graph *g, const Group *group, const char *name, Value **map)
 {
     Twin *twin = NEW(apart->arena, Twin);
     twin->name = name;
-    twin->graph = graph_cut(g, "apart", group->kind == GROUP_ASSIGN ? &group->in : &group->out, &group->in, map, &twin->in);
+    cut_apart(apart, twin, g, group, map);
     if (group->kind == GROUP_ATTENTION) {
         pass_decompose_attention(twin->graph);
         graph_canonical(twin->graph);
@@ -121,6 +165,18 @@ static bool made_there(Maker *m, const Value *result, const Place *place, const 
     return true;
 }
 
+/* tell_kept(s, kept, where, n); */
+static void add_tell(Maker *m, Items *items, const Kept *kept)
+{
+    Arena *arena = m->l->arena;
+    Launch *tell = NEW(arena, Launch);
+    *tell = (Launch){.kernel = "tell_kept", .library = true, .moved = expr_int(m->l->symbols, 0), .flops = expr_int(m->l->symbols, 0)};
+    vec_push(arena, &tell->args, ((Arg){.kind = ARG_KEPT, .value = kept->target, .type = kept->name}));
+    vec_push(arena, &tell->args, ((Arg){.kind = ARG_VALUE, .value = kept->where}));
+    vec_push(arena, &tell->args, ((Arg){.kind = ARG_EXPR, .expr = value_count(m->p->graph, kept->where)}));
+    add_launch(m, items, tell, NULL, NULL, -1);
+}
+
 static Parts parts_of(Layout *layout, const Twin *twin, const Program *of, const Group *group)
 {
     Arena *arena = layout->arena;
@@ -155,6 +211,7 @@ static Parts parts_of(Layout *layout, const Twin *twin, const Program *of, const
         place_new(&m, copied[o], name, -1);
     }
     add_groups(&m, &p->items, twin->groups);
+    for (int k = 0; k < twin->kept.n; k++) add_tell(&m, &p->items, &twin->kept.at[k]);
     for (int o = 0; o < group->out.n; o++)
         if (copied[o]) add_copy(&m, &p->items, copied[o], g->outputs.at[o], NULL);
     for (int i = 0; i < p->items.n; i++) parts.loops |= p->items.at[i]->kind != ITEM_LAUNCH;
@@ -213,7 +270,7 @@ static const char *body_text(Layout *layout, const Parts *parts)
     return buf_text(&out);
 }
 
-static const char *signature(const Layout *layout, const Parts *parts)
+static const char *signature(const Layout *layout, const Twin *twin, const Parts *parts)
 {
     Buf out = {.arena = layout->arena};
     buf_put(&out, "(Step *s, char *memory");
@@ -221,6 +278,7 @@ static const char *signature(const Layout *layout, const Parts *parts)
         const Parameter *y = &parts->results.at[i];
         buf_printf(&out, ", %s *%s", dtype_c(y->value->dtype), y->name);
     }
+    for (int i = 0; i < twin->kept.n; i++) buf_printf(&out, ", bool *%s", twin->kept.at[i].name);
     for (int i = 0; i < parts->operands.n; i++) {
         const Parameter *a = &parts->operands.at[i];
         buf_printf(&out, ", %s%s *%s", parts->loops ? "" : "const ", dtype_c(a->value->dtype), a->name);
@@ -312,7 +370,7 @@ typedef struct {
 static Function *function_of(Functions *all, const Layout *brief, const Parts *parts, const Twin *twin, const Unit *unit)
 {
     Arena *arena = all->l->arena;
-    const char *head = signature(brief, parts), *body = body_text((Layout *)brief, parts);
+    const char *head = signature(brief, twin, parts), *body = body_text((Layout *)brief, parts);
     const char *text = arena_text(brief->arena, "%s\1%s", head, body);
     Function *f = map_get(all->of, text);
     if (!f) {
@@ -336,6 +394,7 @@ static void call_text(Buf *out, Functions *all, const Twin *twin, const Program 
     Buf call = {.arena = l->arena};
     buf_printf(&call, "%s(s, memory", function_of(all, l, &parts, twin, unit)->name);
     for (int i = 0; i < parts.results.n; i++) buf_printf(&call, ", %s", pointer(l, p, parts.results.at[i].value));
+    for (int i = 0; i < twin->kept.n; i++) buf_printf(&call, ", %s", kept_flag(l, twin->kept.at[i].target));
     for (int i = 0; i < parts.operands.n; i++) buf_printf(&call, ", %s", pointer(l, p, parts.operands.at[i].value));
     buf_put(&call, ")");
     put_wrapped(out, 12, buf_text(&call));

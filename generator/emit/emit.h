@@ -92,12 +92,13 @@ typedef struct {
         ARG_STATE,   /* what the optimizer keeps of a weight, by value: WeightState of model.h; value: one of its tensors */
         ARG_SEED,    /* s->seed, uint64_t */
         ARG_STEP,    /* s->number, int64_t */
+        ARG_KEPT,    /* bool *: raised where elements of the weight or state `value` keep what they have: Step.kept */
         ARG_LATER,   /* bool: a loop over blocks of rows is past its first */
         ARG_SCRATCH  /* (type *)(scratch + expr): memory of the group while it runs, expr a byte offset (*scratch of kernels_emit) */
     } kind;
     Value *value;
     Expr *expr;
-    const char *type; /* of ARG_SCRATCH: C type of the elements, "float" */
+    const char *type; /* of ARG_SCRATCH: C type of the elements, "float"; of ARG_KEPT: what it is called where it is a parameter, or NULL */
     const char *name; /* of ARG_EXPR: what the kernel calls it, "parts"; NULL where it has no name */
 } Arg;
 /* What an epilogue comes to, in the words of device/blas.h: BIAS, RELU, GELU, GELU_GRADIENT. */

@@ -523,6 +523,9 @@ Guards guards_make(const Project *project, const Layout *layout, const Bindings 
         add(&w, "finite_loss",
             (GuardRow){NULL, "AT_COMMIT", "SET_ASIDE", "a->loss_is_finite", "the loss is finite",
                        project->loss.text ? project->loss.text : "the loss", "every update", NULL, false, NULL, NULL});
+        add(&w, "finite_update",
+            (GuardRow){NULL, "AT_END", "KEEP_ELEMENTS", "a->update_is_finite", "what each element of a weight and of its moments becomes is finite",
+                       "gradients", "every step that follows", NULL, false, NULL, NULL});
     }
     return w.guards;
 }

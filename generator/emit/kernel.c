@@ -419,6 +419,11 @@ const char *param_called(Kernel *k, Value *v, const char *base)
     return param_operand(k, v, fresh_name(k, base));
 }
 
+const char *param_kept(Kernel *k, Value *target)
+{
+    return add_param(k, (Arg){.kind = ARG_KEPT, .value = target}, fresh_name(k, "kept"), "bool *", true);
+}
+
 const char *param_hyper(Kernel *k, Value *v)
 {
     if (updates_in_place(k->group)) {

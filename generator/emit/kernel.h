@@ -190,6 +190,7 @@ const char *param_result(Kernel *k, Value *v, const char *name);
 const char *param_operand(Kernel *k, Value *v, const char *name);
 const char *param_called(Kernel *k, Value *v, const char *base); /* an operand; a fresh name of that base where it is new */
 const char *param_update(Kernel *k, Value *v); /* one of several results: "mean_out"; of an update "new_weight", "new_exp_avg" */
+const char *param_kept(Kernel *k, Value *target);   /* the flag that its elements kept what they had */
 const char *param_hyper(Kernel *k, Value *v);
 /* Whether a group is the update of a weight: what it replaces is read and written by one parameter each, settings come as one. */
 bool updates_in_place(const Group *group);

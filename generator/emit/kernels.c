@@ -422,6 +422,7 @@ bool kernels_in_place(const Group *group, const Value *in, const Value *out)
     if (group->kind == GROUP_DOT)
         return main_op(group)->kind == OP_dot_add && main_op(group)->in[2] == in && main_op(group)->in[0] != in &&
                main_op(group)->in[1] != in;
+    if (group->kind == GROUP_ASSIGN) return in == out;
     const bool walks = group->kind == GROUP_LOOP || group->kind == GROUP_ROW || group->kind == GROUP_REDUCE;
     if (!walks || dtype_bytes(in->dtype) != dtype_bytes(out->dtype)) return false;
     if (group->kind == GROUP_REDUCE && follows_sum(group, out)) return false;

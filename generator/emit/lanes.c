@@ -80,7 +80,7 @@ static bool fours_here(Kernel *k, Expr *extent, int64_t least)
 /* The count may be a parameter that differs between uses: it is text. */
 Affine lanes_open(Kernel *k, const char *kind, const char *reduces, int group, const char *name, const char *count)
 {
-    const bool each = strcmp(kind, "EACH") == 0;
+    const bool each = strcmp(kind, "EACH") == 0 || strcmp(kind, "ELEMENTS") == 0;
     Expr *extent = k->groups[group].extent;
     const char *pragma = reduces ? text_of(k, "REDUCES(%s)\n", reduces) : "";
     if (!fours_here(k, extent, each ? FOUR : SHORTEST_ROW)) {

@@ -10,13 +10,80 @@ typedef struct {
     const Value *walked; /* of the shape that is walked */
 } Results;
 
+/* ---- elements that keep what they have ---- */
+typedef struct {
+    const Op *assign; /* the first that has this condition, of this weight */
+    const char *refused;
+} Condition;
+typedef struct {
+    Condition at[MAX_PIECES];
+    int n;
+    const char *reduces; /* "|, refused"; NULL: no assign of the group has a condition */
+} Conditions;
+
+/* The assign that a result is stored for, where it has a condition; NULL. */
+static const Op *assign_where(const Group *group, const Value *result)
+{
+    if (group->kind == GROUP_ASSIGN) return main_op(group)->n_in == 3 ? main_op(group) : NULL;
+    for (int a = 0; a < group->assigns.n; a++)
+        if (group->assigns.at[a]->in[1] == result) return group->assigns.at[a]->n_in == 3 ? group->assigns.at[a] : NULL;
+    return NULL;
+}
+
+static const Tensor *weight_of(const Op *assign)
+{
+    const Tensor *t = assign->in[0]->tensor;
+    return t && t->of ? t->of : t;
+}
+
+static Conditions conditions_open(Kernel *k, const Results *r)
+{
+    Conditions all = {.n = 0};
+    for (int i = 0; i < r->n; i++) {
+        const Op *assign = assign_where(k->group, r->values[i]);
+        bool known = !assign;
+        for (int c = 0; c < all.n && !known; c++)
+            known = all.at[c].assign->in[2] == assign->in[2] && weight_of(all.at[c].assign) == weight_of(assign);
+        if (known) continue;
+        const char *refused = fresh_name(k, "refused");
+        line(k, "int %s = 0;", refused);
+        all.reduces = all.n ? text_of(k, "%s, %s", all.reduces, refused) : text_of(k, "|, %s", refused);
+        all.at[all.n++] = (Condition){assign, refused};
+    }
+    return all;
+}
+
+static void conditions_close(Kernel *k, const Conditions *all)
+{
+    for (int i = 0; i < all->n; i++) line(k, "if (%s) raise_flag(%s);", all->at[i].refused, param_kept(k, all->at[i].assign->in[0]));
+}
+
+/* The codes of what is stored become "finite ? next : what is there". */
+static void keep_elements(Kernel *k, const Conditions *all, const Results *r, Pieces *pieces, const Index *index)
+{
+    Code where[MAX_PIECES];
+    for (int i = 0; i < all->n; i++) {
+        where[i] = named(k, element(k, all->at[i].assign->in[2], index), "bool", "finite");
+        line(k, "%s |= !%s;", all->at[i].refused, where[i].text);
+    }
+    for (int i = 0; i < r->n && all->n; i++) {
+        const Op *assign = assign_where(k->group, r->values[i]);
+        for (int c = 0; assign && c < all->n; c++) {
+            if (all->at[c].assign->in[2] != assign->in[2] || weight_of(all->at[c].assign) != weight_of(assign)) continue;
+            const Code old = element(k, assign->in[0], index);
+            pieces->code[i].text = text_of(k, "%s ? %s : %s", where[c].text, pieces->code[i].text, old.text);
+            pieces->code[i].binds = BINDS_LOW;
+        }
+    }
+}
+
 static const char *result_name(Kernel *k, const Results *r, int i)
 {
     return r->n == 1 && !updates_in_place(k->group) ? param_result(k, r->to[i], "y") : param_update(k, r->to[i]);
 }
 
 /* Where all results' elements lie: every one is computed before the first is stored, as a result may lie in an operand's memory. */
-static void store_all(Kernel *k, const Results *r, const Affine *of_group)
+static void store_all(Kernel *k, const Results *r, const Conditions *conditions, const Affine *of_group)
 {
     const Index index = axes_index(k, of_group);
     Pieces pieces = {.n = 0};
@@ -28,6 +95,7 @@ static void store_all(Kernel *k, const Results *r, const Affine *of_group)
     }
     first[r->n] = pieces.n;
     pieces_compute(k, &pieces, &index);
+    keep_elements(k, conditions, r, &pieces, &index);
     for (int i = 0; i < r->n; i++) {
         const char *name = result_name(k, r, i);
         for (int p = first[i]; p < first[i + 1]; p++) piece_store(k, &pieces, p, r->values[i], name);
@@ -54,19 +122,22 @@ static void loop_body(Kernel *k, void *context)
     int outer[MAX_AXES];
     for (int i = 0; i < r->n; i++) result_name(k, r, i);
     const int n = k->n_groups;
+    const Conditions conditions = conditions_open(k, r);
     sizes_any(k, n == 1 ? -1 : n - 1);
     if (n == 1) size_called(k, k->groups[0].extent, "n");
     if (n <= 1) {
         if (n) {
-            of_group[0] = lanes_open(k, "EACH", NULL, 0, "i", size_bare(k, k->groups[0].extent));
-            store_all(k, r, of_group);
+            of_group[0] = lanes_open(k, conditions.n ? "ELEMENTS" : "EACH", conditions.reduces, 0, "i", size_bare(k, k->groups[0].extent));
+            store_all(k, r, &conditions, of_group);
             lanes_close(k);
+            conditions_close(k, &conditions);
             return;
         }
         block_open(k, "FOR_EACH (i, 1)");
         k->block[k->depth - 1].guard = true; /* one thread has the element; read by all, it could not be written in place */
-        store_all(k, r, of_group);
+        store_all(k, r, &conditions, of_group);
         block_close(k);
+        conditions_close(k, &conditions);
         return;
     }
     const int rows_groups = outer_groups(k);
@@ -84,11 +155,12 @@ static void loop_body(Kernel *k, void *context)
         block_open(k, "for (Index i = 0; i < %s; i++)", size_bare(k, k->groups[rows_groups].extent));
         of_group[rows_groups] = affine_var(k, group_var(k, rows_groups, fresh_name(k, "i")));
     }
-    of_group[n - 1] = lanes_open(k, "LANES", NULL, n - 1, "j", size_bare(k, k->groups[n - 1].extent));
-    store_all(k, r, of_group);
+    of_group[n - 1] = lanes_open(k, conditions.n ? "THREADS" : "LANES", conditions.reduces, n - 1, "j", size_bare(k, k->groups[n - 1].extent));
+    store_all(k, r, &conditions, of_group);
     lanes_close(k);
     if (rows_groups + 1 < n) block_close(k);
     block_close(k);
+    conditions_close(k, &conditions);
 }
 
 static void write_results(Emission *e, Results results, const char *name)

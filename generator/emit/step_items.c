@@ -92,6 +92,12 @@ static const char *scratch_argument(Writer *w, const Item *item, const Arg *arg)
                       size_c(w, arg->expr));
 }
 
+const char *kept_flag(const Layout *l, const Value *target)
+{
+    const Tensor *t = target->tensor, *weight = t->of ? t->of : t;
+    return arena_text(l->arena, "s->kept + WEIGHT_%s", upper(l->arena, l->weights.at[layout_find(l->weight_of, weight->name)].c));
+}
+
 static const char *argument(Writer *w, const Item *item, const Arg *arg)
 {
     const Layout *l = w->l;
@@ -103,6 +109,7 @@ static const char *argument(Writer *w, const Item *item, const Arg *arg)
     case ARG_STATE: return layout_state(l, arg->value->tensor);
     case ARG_SEED: return "s->seed";
     case ARG_STEP: return "s->number";
+    case ARG_KEPT: return arg->type ? arg->type : kept_flag(l, arg->value);
     case ARG_LATER: return arena_text(l->arena, "%s > 0", item->later);
     case ARG_SCRATCH:
         if (!item->scratch) bug("%s wants scratch memory that nobody gave", item->launch->kernel);

@@ -32,6 +32,7 @@ const char *buffer_enum(const Writer *w, int buffer);     /* TRAIN_LOGITS */
 /* ---- step_items.c ---- */
 void section_text(Writer *w, const Item *item); /* "---- backward ----", where one begins */
 void item_text(Writer *w, const Item *item, int depth);
+const char *kept_flag(const Layout *l, const Value *target); /* of the weight that it is, or is a state of: "s->kept + WEIGHT_FC_BIAS" */
 
 /* ---- step_sizes.c ---- */
 void name_sizes(Writer *w);

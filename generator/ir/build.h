@@ -89,6 +89,7 @@ Op *b_blocks(Graph *g, Graph *body, Value *const *operands, int n, int slices, i
 Op *b_while(Graph *g, Graph *body, Value *const *operands, int n, int carries);
 Op *b_branch(Graph *g, Graph *then_body, Graph *else_body, Value *const *operands, int n);
 void b_assign(Graph *g, Value *target, Value *value);
+void b_assign_where(Graph *g, Value *target, Value *value, Value *where); /* bools: elsewhere the target keeps what it has */
 void b_commit(Graph *g, Value *loss);
 void b_finite(Graph *g, Value *number);
 #endif

@@ -119,6 +119,15 @@ void b_assign(Graph *g, Value *target, Value *value)
     graph_op(g, OP_assign, in, 2, 0);
 }
 
+void b_assign_where(Graph *g, Value *target, Value *value, Value *where)
+{
+    fits(target->origin == FROM_WEIGHT || target->origin == FROM_STATE);
+    types_agree(g, target, value, "assign");
+    fits(where->dtype == DTYPE_bool && same_shape(g, where, target));
+    Value *in[] = {target, value, where};
+    graph_op(g, OP_assign, in, 3, 0);
+}
+
 void b_finite(Graph *g, Value *number)
 {
     fits(number->rank == 0 && dtype_is_float(number->dtype));

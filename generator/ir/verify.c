@@ -105,7 +105,10 @@ static void verify_dtypes(const Verify *v, const Op *op)
 {
     bool indices = op->kind == OP_arg_max || op->kind == OP_arg_min || op->kind == OP_nonzero;
     for (int i = 0; i < op->n_in; i++) {
-        Dtype wanted = is_index(op, i) ? DTYPE_i64 : op->kind == OP_dot_add && i == 2 ? op->out[0]->dtype : op->in[0]->dtype;
+        Dtype wanted = is_index(op, i)                    ? DTYPE_i64
+                       : op->kind == OP_assign && i == 2  ? DTYPE_bool
+                       : op->kind == OP_dot_add && i == 2 ? op->out[0]->dtype
+                                                          : op->in[0]->dtype;
         if (op->in[i]->dtype != wanted)
             verify_wrong(v, op, "operand %d is %s, wanted %s", i, dtype_name(op->in[i]->dtype), dtype_name(wanted));
     }
@@ -130,10 +133,12 @@ static void verify_effect(Verify *v, const Op *op)
         v->committed = true;
         return;
     }
+    if (op->n_in != 2 && op->n_in != 3) verify_wrong(v, op, "%d operands", op->n_in);
     Value *target = op->in[0];
     if (target->origin != FROM_WEIGHT && target->origin != FROM_STATE)
         verify_wrong(v, op, "its target is neither weight nor state");
     verify_same_shape(v, op, target, op->in[1]);
+    if (op->n_in == 3) verify_same_shape(v, op, target, op->in[2]);
     if (v->has_commit && !v->committed) verify_wrong(v, op, "an assign before the commit");
     v->assigned = true;
     v->overwritten[target->id] = true;

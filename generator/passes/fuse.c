@@ -375,7 +375,8 @@ static Group *group_of(Fuse *f, const Draft *d)
     if (group->kind == GROUP_ATTENTION) fuse_write_transposed(f, group, root);
     if (group->kind == GROUP_ASSIGN) {
         group->in.n = 0;
-        vec_push(g->arena, &group->in, root->in[1]);
+        for (int i = 1; i < root->n_in; i++) values_add_once(g->arena, &group->in, root->in[i]);
+        if (root->n_in == 3) values_add_once(g->arena, &group->in, root->in[0]);
         vec_push(g->arena, &group->out, root->in[0]);
     }
     for (int b = 0; b < 2; b++)
@@ -423,6 +424,12 @@ static bool reads_other_target(const Fuse *f, const Group *group, const Draft *d
     return false;
 }
 
+/* Where a loop makes it, each element with those that it stores. */
+static bool made_at_own_index(const Fuse *f, const Value *v, const Draft *d)
+{
+    return v->def && f->draft[v->def->id] == d && f->index_class[v->def->id] == d->in_order && same_shape(f->g, v, d->walked);
+}
+
 /* A value that lies in memory only because an assign wants it is written straight into the assign's target: the assign then joins
  * the group's outputs, and the group writes the target.  Not where somebody else reads the value, or the group reads the target
  * elsewhere. */
@@ -430,6 +437,7 @@ static bool writes_in_place(const Fuse *f, const Group *group, const Draft *d, c
 {
     const Value *target = assign->in[0], *v = assign->in[1];
     if (d->kind != GROUP_LOOP || f->output[v->id] || !same_shape(f->g, target, v) || target->dtype != v->dtype) return false;
+    if (assign->n_in == 3 && !made_at_own_index(f, assign->in[2], d)) return false;
     for (int i = 0; i < v->users.n; i++)
         if (v->users.at[i] != assign && f->draft[v->users.at[i]->id] != d) return false;
     return only_at_own_index(f, group, target, d) && !reads_other_target(f, group, d);
@@ -448,6 +456,24 @@ static bool leads_nowhere(const Fuse *f, const Group *group)
     return true;
 }
 
+/* What says where a group assigns need not lie in memory, unless others read it. */
+static void drop_conditions(const Fuse *f, Group *group)
+{
+    int kept = 0;
+    for (int o = 0; o < group->out.n; o++) {
+        const Value *v = group->out.at[o];
+        bool needed = f->output[v->id] || !v->users.n || !group->assigns.n;
+        for (int u = 0; u < v->users.n && !needed; u++) {
+            const Op *user = v->users.at[u];
+            bool here = user->kind == OP_assign && user->n_in == 3 && user->in[2] == v && user->in[1] != v, own = false;
+            for (int a = 0; a < group->assigns.n; a++) own |= group->assigns.at[a] == user;
+            needed = !here || !own;
+        }
+        if (needed) group->out.at[kept++] = group->out.at[o];
+    }
+    group->out.n = kept;
+}
+
 static void settle_assigns(Fuse *f, Groups *groups, Group **of_draft)
 {
     uint8_t *dropped = NEW_ARRAY(f->g->arena, uint8_t, groups->list.n + 1);
@@ -460,8 +486,10 @@ static void settle_assigns(Fuse *f, Groups *groups, Group **of_draft)
         Group *group = of_draft[maker->id];
         if (!leads_nowhere(f, group) || !writes_in_place(f, group, f->draft[maker->id], op)) continue;
         vec_push(f->g->arena, &group->assigns, op);
+        if (op->n_in == 3) values_add_once(f->g->arena, &group->in, op->in[0]);
         dropped[i] = 1;
     }
+    for (int i = 0; i < groups->list.n; i++) drop_conditions(f, groups->list.at[i]);
     int kept = 0;
     for (int i = 0; i < groups->list.n; i++)
         if (!dropped[i]) groups->list.at[kept++] = groups->list.at[i];
@@ -529,7 +557,7 @@ static void prepare(Fuse *f)
         bool taken = false;
         for (int u = 0; u < op->out[0]->users.n; u++) {
             Op *user = op->out[0]->users.at[u];
-            if (user->kind != OP_assign) continue;
+            if (user->kind != OP_assign || user->in[1] != op->out[0]) continue;
             f->copied[user->id] = taken;
             taken = true;
         }

@@ -1,18 +1,27 @@
 /* optimizer: states, hypers, the commit point, and one update a weight; PyTorch's definitions (torch.optim), in ordinary
  * operations.
  *
+ * What an element is to become is looked at first: where its value or one of its moments would be no finite number, all of them stay as they
+ * are, and the step tells so.  A loss may be finite and its gradient not (the square root at 0), and after the commit nothing is given up.
+ *
  * Needs: gradients as pass_gradient returns them; outputs[0] is the loss.  Leaves: commit before every assign; gradients as outputs
  * "gradient:NAME"; where the loss is scaled, so are they, and what the rules are given is divided by the scale.
  * Assigns that the importer made for running statistics move behind the commit. */
 #include "passes/optimizer.h"
 #include "passes/passes.h"
 #include "support/diag.h"
+#include <math.h>
 #include <string.h>
 
+enum { TARGETS_MAX = 3 };
 typedef struct Update {
     Graph *g;
     Value *weight, *gradient;
     Map *hypers; /* those that are inputs already */
+    struct {
+        Value *target, *value;
+    } becomes[TARGETS_MAX]; /* the weight and its moments */
+    int n;
 } Update;
 
 /* ---- the rows: name, states, hypers with PyTorch's defaults, rule ---- */
@@ -50,9 +59,26 @@ static Value *decayed(Update *u)
     return b_add(u->g, u->gradient, b_mul(u->g, hyper_like(u, "weight_decay"), u->weight));
 }
 
+static void becomes(Update *u, Value *target, Value *value)
+{
+    check(u->n < TARGETS_MAX);
+    u->becomes[u->n].target = target;
+    u->becomes[u->n++].value = value;
+}
+
+/* Where the sum of all new values is finite, each of them is. */
+static void assign_finite(Update *u)
+{
+    Graph *g = u->g;
+    Value *sum = u->becomes[0].value;
+    for (int i = 1; i < u->n; i++) sum = b_add(g, sum, u->becomes[i].value);
+    Value *finite = b_binary(g, OP_lt, b_unary(g, OP_abs, sum), b_like(g, sum, INFINITY));
+    for (int i = 0; i < u->n; i++) b_assign_where(g, u->becomes[i].target, u->becomes[i].value, finite);
+}
+
 static void take_step(Update *u, Value *weight, Value *direction, Value *rate)
 {
-    b_assign(u->g, u->weight, b_sub(u->g, weight, b_mul(u->g, rate, direction)));
+    becomes(u, u->weight, b_sub(u->g, weight, b_mul(u->g, rate, direction)));
 }
 
 static void rule_sgd(Update *u)
@@ -67,7 +93,7 @@ static void rule_momentum_of(Update *u, bool nesterov)
     Value *next = b_add(u->g, b_mul(u->g, hyper_like(u, "momentum"), buffer), gradient);
     Value *direction = nesterov ? b_add(u->g, gradient, b_mul(u->g, hyper_like(u, "momentum"), next)) : next;
     take_step(u, u->weight, direction, hyper_like(u, "lr"));
-    b_assign(u->g, buffer, next);
+    becomes(u, buffer, next);
 }
 static void rule_momentum(Update *u)
 {
@@ -89,8 +115,8 @@ static void adam_direction(Update *u, Value *weight, Value *gradient)
     Value *root = b_div(g, b_unary(g, OP_sqrt, next_v), b_unary(g, OP_sqrt, hyper_like(u, "bias_correction2")));
     Value *direction = b_div(g, next_m, b_add(g, root, hyper_like(u, "eps")));
     take_step(u, weight, direction, b_div(g, hyper_like(u, "lr"), hyper_like(u, "bias_correction1")));
-    b_assign(g, m, next_m);
-    b_assign(g, v, next_v);
+    becomes(u, m, next_m);
+    becomes(u, v, next_v);
 }
 static void rule_adam(Update *u)
 {
@@ -109,7 +135,7 @@ static void rule_rmsprop(Update *u)
     Value *gradient = decayed(u), *v = state(u, "square_avg");
     Value *next = b_add(g, b_mul(g, hyper_like(u, "alpha"), v), b_mul(g, hyper_like(u, "one_minus_alpha"), square(g, gradient)));
     take_step(u, u->weight, b_div(g, gradient, b_add(g, b_unary(g, OP_sqrt, next), hyper_like(u, "eps"))), hyper_like(u, "lr"));
-    b_assign(g, v, next);
+    becomes(u, v, next);
 }
 
 static void rule_adagrad(Update *u)
@@ -118,7 +144,7 @@ static void rule_adagrad(Update *u)
     Value *gradient = decayed(u), *sum = state(u, "sum");
     Value *next = b_add(g, sum, square(g, gradient));
     take_step(u, u->weight, b_div(g, gradient, b_add(g, b_unary(g, OP_sqrt, next), hyper_like(u, "eps"))), hyper_like(u, "lr"));
-    b_assign(g, sum, next);
+    becomes(u, sum, next);
 }
 
 typedef struct Rule {
@@ -184,6 +210,18 @@ static void add_output(Graph *g, const char *name, Value *value)
     vec_push(g->arena, &g->outputs, value);
 }
 
+/* Running statistics too. */
+static void assign_statistic(Graph *g, const Op *assign)
+{
+    Update u = {.g = g, .n = 1, .becomes = {{assign->in[0], assign->in[1]}}};
+    g->source = assign->source;
+    if (dtype_is_float(assign->in[0]->dtype))
+        assign_finite(&u);
+    else
+        b_assign(g, assign->in[0], assign->in[1]);
+    g->source = "";
+}
+
 void pass_optimizer(Graph *g, Value *const *gradients, const Options *options)
 {
     const Rule *rule = find_rule(options->optimizer);
@@ -194,14 +232,15 @@ void pass_optimizer(Graph *g, Value *const *gradients, const Options *options)
     g->role = "optimizer", g->source = "";
     b_commit(g, g->outputs.at[0]);
     if (loss_is_scaled(options)) loss_scale_check(g, gradients, inputs);
-    for (int i = 0; i < statistics.n; i++) vec_push(g->arena, &g->ops, statistics.at[i]);
+    for (int i = 0; i < statistics.n; i++) assign_statistic(g, statistics.at[i]);
     for (int i = inputs - 1; i >= 0; i--) { /* the gradients of the last layers are complete first */
         if (!gradients[i]) continue;
         g->source = g->inputs.at[i]->name;
         add_output(g, arena_text(g->arena, "gradient:%s", g->inputs.at[i]->name), gradients[i]);
-        Update u = {g, g->inputs.at[i], gradients[i], hypers};
+        Update u = {.g = g, .weight = g->inputs.at[i], .gradient = gradients[i], .hypers = hypers};
         if (loss_is_scaled(options)) u.gradient = b_mul(g, u.gradient, hyper_like(&u, "inverse_loss_scale"));
         rule->update(&u);
+        assign_finite(&u);
     }
     g->role = "", g->source = "";
 }

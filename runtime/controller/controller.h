@@ -42,8 +42,8 @@ typedef struct { const char *name; double value; } HyperInfo;         /* value: 
 typedef struct { const char *name; Dtype dtype; int rank; void (*shape)(const int64_t *dims, int64_t *out); const char *shape_text; } OutputInfo;
 
 /* ---- guards ---- */
-typedef enum { ON_ARRIVAL, ON_CONTENT, AT_LATE_DIM, AT_COMMIT } Moment;
-typedef enum { SET_ASIDE, PLAN_AGAIN, UNFUSED,                         /* what happens when a guard breaks */
+typedef enum { ON_ARRIVAL, ON_CONTENT, AT_LATE_DIM, AT_COMMIT, AT_END } Moment;
+typedef enum { SET_ASIDE, PLAN_AGAIN, UNFUSED, KEEP_ELEMENTS,          /* what happens when a guard breaks */
                WIDE_INDICES, SINGLE_ELEMENTS } Otherwise;             /* …these two: kernels run in another form, right for any dims */
 /* The greatest index of a kernel's 32-bit form: a loop's step past its end (2^20 blocks of at most 256 threads) is within 32 bits. */
 #ifndef INDEX_LIMIT
@@ -56,7 +56,7 @@ typedef struct {
     int64_t lowest, highest, counted;                  /* of integers; the ignored value aside */
     bool not_finite;                                   /* floats: a NaN or infinity among them */
 } Arrived;
-typedef struct { const Arrived *input; bool loss_is_finite; } Arrival; /* input: beside Model.inputs */
+typedef struct { const Arrived *input; bool loss_is_finite, update_is_finite; } Arrival; /* input: beside Model.inputs */
 typedef struct {
     const char *name, *formula, *source, *relies;      /* seq_equal, "attention_mask.shape[1] == seq", node, what relies on it */
     Moment moment;
@@ -156,6 +156,8 @@ struct Step {
     bool narrow;                                       /* the dims allow kernels with 32-bit indices: Program.narrow */
     bool tf32;                                         /* products of floats may round their operands to tf32 */
     void *const *gradients;                            /* NULL, or host memory for each weight's gradient (NULL entries are not wanted) */
+    bool *kept;                                        /* by weight, in memory of the host's: raised where elements of it, or of its moments, keep what they
+                                                          had, as what they were to become is no finite number */
     double loss;                                       /* written at the commit point */
     int error;                                         /* first error of a launch, 0 */
     const char *kernel;                                /* launched last; the one that failed */

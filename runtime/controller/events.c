@@ -10,8 +10,7 @@ static void member(FILE *to, const char *name, const char *value)
     json_string(to, value);
 }
 
-void event_guard(FILE *to, const Model *m, const char *event, int64_t step, const Breach *breach, const int64_t *dims,
-                 double milliseconds)
+static void broken_guard(FILE *to, const Model *m, const char *event, int64_t step, const Breach *breach, const int64_t *dims)
 {
     fputs("{\"event\":", to);
     json_string(to, event);
@@ -23,10 +22,34 @@ void event_guard(FILE *to, const Model *m, const char *event, int64_t step, cons
     member(to, "values", breach->values);
     fputs(",\"dims\":", to);
     json_dims(to, m, dims);
-    member(to, "action", event);
+}
+
+static void end_of_guard(FILE *to, const char *action, double milliseconds)
+{
+    member(to, "action", action);
     fputs(",\"milliseconds\":", to);
     json_real(to, milliseconds);
     fputs(",\"variant\":null}\n", to);
+}
+
+void event_guard(FILE *to, const Model *m, const char *event, int64_t step, const Breach *breach, const int64_t *dims,
+                 double milliseconds)
+{
+    broken_guard(to, m, event, step, breach, dims);
+    end_of_guard(to, event, milliseconds);
+}
+
+void event_kept(FILE *to, const Model *m, int64_t step, const Breach *breach, const char *cause, const char *node, const int64_t *dims,
+                double milliseconds)
+{
+    broken_guard(to, m, "trained_in_part", step, breach, dims);
+    member(to, "cause", cause);
+    fputs(",\"node\":", to);
+    if (node)
+        json_string(to, node);
+    else
+        fputs("null", to);
+    end_of_guard(to, "elements_kept", milliseconds);
 }
 
 void event_nan(FILE *to, int64_t step, int unit, const char *node, const char *kernel, const char *tensor)

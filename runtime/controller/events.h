@@ -24,6 +24,9 @@ void tally_text(const Tally *tally, const char *event, char *out, size_t size);
 /* What was done about a broken guard: "set_aside", "planned_again", "other_form" (of kernels), "stopped". */
 void event_guard(FILE *to, const Model *m, const char *event, int64_t step, const Breach *breach, const int64_t *dims,
                  double milliseconds);
+/* Elements kept what they had: why, as far as it was looked for, and the node that made the first NaN of the numbers, or NULL. */
+void event_kept(FILE *to, const Model *m, int64_t step, const Breach *breach, const char *cause, const char *node, const int64_t *dims,
+                double milliseconds);
 /* The unit of a step whose result was the first to hold a NaN: its node, last kernel, and what held it. */
 void event_nan(FILE *to, int64_t step, int unit, const char *node, const char *kernel, const char *tensor);
 /* A unit that is made operation by operation from now on: guard, and the kernel that broke it. */

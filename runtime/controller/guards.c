@@ -82,6 +82,15 @@ void breach_of_loss(Breach *breach, const Model *m, const int64_t *dims, const A
     describe_values(breach, m, dims, arrival);
 }
 
+void breach_of_update(Breach *breach, const Model *m, int weight, int weights, const int64_t *dims, const Arrival *arrival)
+{
+    char formula[512];
+    snprintf(formula, sizeof formula, "what each element of \"%.300s\" and of its moments becomes is finite", m->weights[weight].name);
+    if (weights > 1) text_add(formula, sizeof formula, "; so of %d more weight%s", weights - 1, weights > 2 ? "s" : "");
+    set_texts(breach, "finite_update", formula, m->weights[weight].name, "every step that follows", KEEP_ELEMENTS);
+    describe_values(breach, m, dims, arrival);
+}
+
 void breach_of_room(Breach *breach, const Model *m, int64_t arena_bytes, const int64_t *dims, const Arrival *arrival)
 {
     char formula[128];

@@ -25,6 +25,8 @@ void breach_of_input(Breach *breach, const Model *m, int input, const char *what
                      const Arrival *arrival);
 /* The loss was no finite number: the model's guard at the commit point, if it has one. */
 void breach_of_loss(Breach *breach, const Model *m, const int64_t *dims, const Arrival *arrival);
+/* So many weights have elements that kept what they had; `weight` is the first. */
+void breach_of_update(Breach *breach, const Model *m, int weight, int weights, const int64_t *dims, const Arrival *arrival);
 /* Late dims, now known, ask for more than the arena has. */
 void breach_of_room(Breach *breach, const Model *m, int64_t arena_bytes, const int64_t *dims, const Arrival *arrival);
 #ifdef __cplusplus

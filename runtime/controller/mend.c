@@ -20,7 +20,8 @@ static bool add_part(Mend *m, const Program *program)
     Part *part = &m->part[m->n_parts++];
     part->program = program;
     part->refused = calloc(count_refused(program), sizeof *part->refused);
-    return touched_open(&part->touched, m->model, program) && part->refused;
+    part->held = calloc(count_refused(program), sizeof *part->held);
+    return touched_open(&part->touched, m->model, program) && part->refused && part->held;
 }
 
 Mend *mend_create(const Model *m, struct Device *device, const char *folder, Trace *trace)
@@ -46,6 +47,7 @@ void mend_destroy(Mend *mend)
     for (int i = 0; i < mend->n_parts; i++) {
         touched_close(&mend->part[i].touched);
         free(mend->part[i].refused);
+        free(mend->part[i].held);
     }
     free(mend->variant.refused);
     trace_destroy(mend->nan);
@@ -133,10 +135,10 @@ bool mend_make(Mend *m, Part *part, Step *s)
 void mend_note(Mend *m, Part *part, Step *s, const char *guard, const char *kernel, const char *detail)
 {
     const Program *p = part->program;
-    part->refused[s->unit] = part->refuses = true;
+    part->refused[s->unit] = part->held[s->unit] = part->refuses = true;
     for (int u = p->n_units; u < p->n_units + p->n_recipes; u++)
-        if (p->units[u].of == s->unit) part->refused[u] = true;
-    s->refused = part->refused;
+        if (p->units[u].of == s->unit) part->refused[u] = part->held[u] = true;
+    s->refused = m->holds ? part->held : part->refused;
     if (part == &m->variant) {
         m->variant_failed = true;
         return;
@@ -182,7 +184,7 @@ static void garble(Mend *m, const Part *part, Step *s)
 {
     char garbage[16];
     const int last = s->unit < part->program->n_units ? part->program->units[s->unit].last : 0;
-    memset(garbage, 0x4b, sizeof garbage);
+    memset(garbage, device_faults(m->device)->poison ? 0xff : 0x4b, sizeof garbage);
     device_faults(m->device)->garbled = 0;
     for (const int *w = touched_writes(&part->touched, s->unit); *w != TOUCHES_END; w++) {
         const Tensor t = touched_tensor(&part->touched, s, *w);
@@ -201,6 +203,10 @@ static void ends(Watch *watch, Step *step)
     const int error = s->error;
     const char *kernel = s->kernel ? s->kernel : "";
     fence_drop(&part->touched, s);
+    if (error == STEP_REFUSED && m->holds && part->held[s->unit] == HELD) {
+        s->error = 0;
+        return;
+    }
     if (error && error != STEP_REFUSED && error != DEVICE_LAUNCH_FAILED && error != DEVICE_OUT_OF_MEMORY) return;
     touched_sizes(&part->touched, s);
     if (error) {
@@ -212,26 +218,40 @@ static void ends(Watch *watch, Step *step)
         if (device_faults(m->device)->garbled) garble(m, part, s);
         if (m->wants != MEND_FAILURES) check_ends(m, part, s);
     }
-    if (m->trace && !s->error) trace_look(m->trace, &part->touched, s);
+    if (m->trace && !m->holds && !s->error) trace_look(m->trace, &part->touched, s);
     if (m->trace && m->trace->failed) m->blind = true;
 }
 
 /* ---- a step ---- */
+/* Units that change a weight or a state. */
+static void hold_updates(Part *part)
+{
+    const Program *p = part->program;
+    memcpy(part->held, part->refused, count_refused(p) * sizeof *part->held);
+    for (int u = 0; u < p->n_units; u++)
+        for (const int *w = touched_writes(&part->touched, u); *w != TOUCHES_END; w++)
+            if (*w < 0) part->held[u] = HELD;
+}
+
 void mend_begin(Mend *mend, Step *step, MendWatch watch)
 {
     Mend *m = mend;
-    const Part *part = part_begins(m, step->program);
+    Part *part = part_begins(m, step->program);
     m->wants = m->fallback ? watch : MEND_FAILURES;
+    m->holds = m->wants == MEND_CAUSE;
+    m->cause = CAUSE_NONE;
+    m->numbers = NULL;
+    if (m->holds) hold_updates(part);
     m->watch.every = m->trace || m->wants != MEND_FAILURES || device_faults(m->device)->garble_launch || fence_possible();
     m->most_bytes = 0;
     m->saved = -1;
     m->blind = false;
     m->why[0] = 0;
     step->watch = &m->watch;
-    step->refused = part->refuses ? part->refused : NULL;
+    step->refused = m->holds ? part->held : part->refuses ? part->refused : NULL;
     step->unit = 0;
     step->ended = true; /* no unit has begun */
-    if (m->trace) trace_begin(m->trace);
+    if (m->trace && !m->holds) trace_begin(m->trace);
 }
 
 void mend_end(Mend *mend, Step *step)
@@ -239,6 +259,12 @@ void mend_end(Mend *mend, Step *step)
     Mend *m = mend;
     if (step->begun && !step->ended && (m->watch.every || step->error)) ends(&m->watch, step);
     release(m);
+}
+
+MendCause mend_cause(const Mend *mend, const char **node)
+{
+    *node = mend->numbers;
+    return mend->cause;
 }
 
 bool mend_variant_failed(const Mend *mend)

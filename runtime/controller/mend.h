@@ -22,12 +22,18 @@ typedef struct {
  * every step.  NULL without memory. */
 Mend *mend_create(const Model *m, struct Device *device, const char *folder, Trace *trace);
 void mend_destroy(Mend *mend);
-/* Nothing: a step that fails, fails; failures alone; each unit is compared; units that make a NaN are. */
-typedef enum { MEND_NOTHING, MEND_FAILURES, MEND_VERIFY, MEND_NAN } MendWatch;
+/* Nothing: a step that fails, fails; failures alone; each unit is compared; units that make a NaN are; so they are, and those that make an
+ * infinity of what follows the commit, and nothing is assigned. */
+typedef enum { MEND_NOTHING, MEND_FAILURES, MEND_VERIFY, MEND_NAN, MEND_CAUSE } MendWatch;
 /* Before and behind a step of training. */
 void mend_begin(Mend *mend, Step *step, MendWatch watch);
 void mend_end(Mend *mend, Step *step);
 bool mend_possible(const Mend *mend);
+/* What a step of MEND_CAUSE has found: nothing that is no number; a kernel that makes one where its operations do not (an event says which, and
+ * its unit is made so from now on); one that they make too, of the numbers as they are: *node of the first NaN, or NULL where an infinity alone
+ * was seen. */
+typedef enum { CAUSE_NONE, CAUSE_KERNEL, CAUSE_NUMBERS } MendCause;
+MendCause mend_cause(const Mend *mend, const char **node);
 bool mend_variant_failed(const Mend *mend); /* the last step was a variant's, and a unit of it was mended */
 bool mend_blind(const Mend *mend);          /* a result of the last step was not looked at: no memory for a copy, or the copy failed */
 bool mend_event(Mend *mend, Mended *event); /* what has been mended since it was last asked; false: no more */

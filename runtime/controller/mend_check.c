@@ -138,7 +138,10 @@ void check_ends(Mend *m, Part *part, Step *s)
     const char *kernel = s->kernel;
     if (m->saved != s->unit) return;
     m->nan->failed = false;
-    if (m->wants == MEND_NAN && !trace_unit(m->nan, &part->touched, s, &found)) {
+    const bool looks = m->wants == MEND_NAN || m->wants == MEND_CAUSE, committed = m->wants == MEND_CAUSE && !isnan(s->loss);
+    const bool nan = looks && trace_unit(m->nan, &part->touched, s, false, &found);
+    const bool infinite = committed && !nan && trace_unit(m->nan, &part->touched, s, true, &found);
+    if (looks && !nan && !infinite) {
         m->blind |= m->nan->failed;
         return;
     }
@@ -149,15 +152,19 @@ void check_ends(Mend *m, Part *part, Step *s)
     const bool unfused = mend_make(m, part, s);
     s->kernel = kernel;
     bool right = !unfused;
-    if (unfused && m->wants == MEND_NAN) {
-        right = trace_unit(m->nan, &part->touched, s, &found);
-        snprintf(detail, sizeof detail, "a NaN that its operations one by one do not make");
-        if (right) m->wants = MEND_FAILURES; /* it is in the numbers: what follows from it tells nothing */
+    if (unfused && looks) {
+        right = trace_unit(m->nan, &part->touched, s, infinite, &found);
+        snprintf(detail, sizeof detail, "%s that its operations one by one do not make", infinite ? "an infinity" : "a NaN");
+        m->cause = !right ? CAUSE_KERNEL : m->cause == CAUSE_KERNEL ? m->cause : CAUSE_NUMBERS;
+        if (right && nan) { /* it is in the numbers: what follows from it tells nothing; an infinity may be meant (what a mask leaves out) */
+            m->numbers = part->program->units[s->unit].source;
+            m->wants = MEND_FAILURES;
+        }
     } else if (unfused) {
         if (copy_writes(m, part, s, m->before, FROM_DEVICE)) right = !wrong(m, part, s, m->made, m->before, detail, sizeof detail);
     }
     if (!right)
-        mend_note(m, part, s, m->wants == MEND_NAN ? "finite" : "same_as_unfused", kernel ? kernel : "", detail);
+        mend_note(m, part, s, looks ? "finite" : "same_as_unfused", kernel ? kernel : "", detail);
     else if (!copy_writes(m, part, s, m->made, TO_DEVICE))
         s->error = DEVICE_COPY_FAILED;
 }

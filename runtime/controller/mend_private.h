@@ -3,12 +3,13 @@
 #define MEND_PRIVATE_H
 #include "mend.h"
 
-enum { PARTS_MOST = 2, MENDED_MOST = 64 };
+enum { PARTS_MOST = 2, MENDED_MOST = 64, HELD = 2 };
 typedef struct {
     const Program *program; /* training, or its lean twin */
     Touched touched;
     uint8_t *refused; /* by unit and recipe: made operation by operation */
     bool refuses;
+    uint8_t *held;    /* the same while nothing is assigned: HELD units launch nothing, and nobody makes their results */
     UnitApart *apart; /* NULL until it is needed */
 } Part;
 struct Mend {
@@ -22,6 +23,9 @@ struct Mend {
     Part variant; /* of the step in work, if that is a variant's: the program's own part, but what fails here is the variant's fault alone */
     bool variant_failed;
     MendWatch wants;
+    bool holds;          /* MEND_CAUSE: nothing is assigned in this step */
+    MendCause cause;     /* that it found */
+    const char *numbers; /* the node that makes a NaN of the numbers themselves; NULL */
     char *memory, *host; /* one of them: of the device, or of the host */
     int64_t room, most_bytes;
     char *before, *made; /* of the host: what a unit writes, before it ran and as it made it */

@@ -146,6 +146,19 @@ template <class T> static inline void add_part(Step *s, T *sum, const T *part, i
     LAUNCH_PLAIN(s, add_part_kernel<T>, elements(n), 256)(sum, part, n, later);
 }
 
+/* What is assigned only where it is finite: raises the flag of a weight whose elements kept what they had. */
+template <class = void> __global__ void tell_kept_kernel(bool *kept, const bool *finite, int64_t n)
+{
+    int refused = 0;
+    REDUCES(|, refused)
+    FOR_ELEMENTS (i, n) refused |= !finite[i];
+    if (refused) raise_flag(kept);
+}
+static inline void tell_kept(Step *s, bool *kept, const bool *finite, int64_t n)
+{
+    LAUNCH_PLAIN(s, tell_kept_kernel<>, elements(n), 256)(kept, finite, n);
+}
+
 template <class T> static inline T read_one(Step *s, const T *from)
 {
     T value = T();

@@ -21,10 +21,12 @@ void trace_destroy(Trace *trace)
 #define HOLDS_NAN(type, sign, exponent)                                                                                            \
     do {                                                                                                                           \
         const type *x = data;                                                                                                      \
-        for (size_t i = 0; i < n; i++) found |= (type)(x[i] & (type) ~(type)(sign)) > (type)(exponent);                            \
+        const type least = (type)((exponent) + (infinite ? 0 : 1));                                                                \
+        for (size_t i = 0; i < n; i++) found |= (type)(x[i] & (type) ~(type)(sign)) >= least;                            \
     } while (0)
 
-static bool holds_nan(int dtype, const void *data, size_t bytes)
+/* infinite: or an infinity. */
+static bool holds_nan(int dtype, const void *data, size_t bytes, bool infinite)
 {
     const size_t n = bytes / dtype_bytes(dtype);
     bool found = false;
@@ -37,7 +39,7 @@ static bool holds_nan(int dtype, const void *data, size_t bytes)
     return found;
 }
 
-static bool tensor_holds_nan(Trace *t, const Tensor *tensor)
+static bool tensor_holds_nan(Trace *t, const Tensor *tensor, bool infinite)
 {
     const size_t bytes = (size_t)tensor->bytes;
     if (tensor->dtype == RAW || !dtype_is_float(tensor->dtype) || tensor->bytes <= 0) return false;
@@ -50,17 +52,17 @@ static bool tensor_holds_nan(Trace *t, const Tensor *tensor)
         t->failed = true;
         return false;
     }
-    return holds_nan(tensor->dtype, t->copy, bytes);
+    return holds_nan(tensor->dtype, t->copy, bytes, infinite);
 }
 
 /* What died within the unit has been overwritten, perhaps. */
-bool trace_unit(Trace *trace, const Touched *touched, const Step *step, Tensor *found)
+bool trace_unit(Trace *trace, const Touched *touched, const Step *step, bool infinite, Tensor *found)
 {
     const bool of_step = step->unit < touched->program->n_units;
     const int last = of_step ? touched->program->units[step->unit].last : 0;
     for (const int *w = touched_writes(touched, step->unit); *w != TOUCHES_END; w++) {
         *found = touched_tensor(touched, step, *w);
-        if (found->last >= last && tensor_holds_nan(trace, found)) return true;
+        if (found->last >= last && tensor_holds_nan(trace, found, infinite)) return true;
     }
     return false;
 }
@@ -76,7 +78,7 @@ void trace_begin(Trace *trace)
 void trace_look(Trace *trace, const Touched *touched, const Step *step)
 {
     Tensor found;
-    if (trace->unit >= 0 || !trace_unit(trace, touched, step, &found)) return;
+    if (trace->unit >= 0 || !trace_unit(trace, touched, step, false, &found)) return;
     trace->unit = step->unit;
     trace->tensor = found.name;
     trace->kernel = step->kernel;

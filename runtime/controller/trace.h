@@ -18,6 +18,6 @@ Trace *trace_create(struct Device *device); /* NULL without memory */
 void trace_destroy(Trace *trace);
 void trace_begin(Trace *trace);                                         /* before a step */
 void trace_look(Trace *trace, const Touched *touched, const Step *step); /* its unit has ended */
-/* The first result of a unit that holds a NaN, in *found. */
-bool trace_unit(Trace *trace, const Touched *touched, const Step *step, Tensor *found);
+/* The first result of a unit that holds a NaN, infinite: or an infinity, in *found. */
+bool trace_unit(Trace *trace, const Touched *touched, const Step *step, bool infinite, Tensor *found);
 #endif

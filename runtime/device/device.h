@@ -11,6 +11,7 @@
  *         REDUCES(+, s) FOR_THREADS(j, n) s += x[at + j];               a sum over a row, then
  *         s = block_sum(s);                                             the sum of all threads', known to all of them
  *         if (FIRST_THREAD) y[row] = s;
+ *     REDUCES(|, odd) FOR_ELEMENTS(i, n) { ... odd |= ... }             as FOR_EACH, of whose elements something is reduced: a thread's own part
  *
  * Where rows, or a whole tensor, lie so that four neighbours can be read and written at once, loops are over fours, and what they read
  * and make stands before the inner loop; on the processor that is the plain loop:

@@ -11,6 +11,7 @@ typedef __nv_bfloat16 bfloat16;
 
 #define FOR_EACH(i, n)                                                                                                             \
     for (Index i = Index(blockIdx.x) * Index(blockDim.x) + Index(threadIdx.x); i < (n); i += Index(gridDim.x) * Index(blockDim.x))
+#define FOR_ELEMENTS(i, n) FOR_EACH(i, n)
 #define FOR_ROWS(row, n) for (Index row = blockIdx.x; row < (n); row += Index(gridDim.x))
 #define FOR_LANES(j, n) for (Index j = threadIdx.x; j < (n); j += Index(blockDim.x))
 #define FOR_LANES_IN(j, from, to) /* of a row's elements those from .. to - 1, each by the thread that FOR_LANES gives it to */     \
@@ -27,6 +28,7 @@ constexpr int FOUR = 4;
 #define FOR_FOURS(four, n) for (Index four = FOUR * Index(threadIdx.x); four < (n); four += FOUR * Index(blockDim.x))
 #define FOR_FOUR(j) _Pragma("unroll") for (int j = 0; j < FOUR; j++)
 #define FOR_FOUR_EACH(j, four, n) FOR_FOUR(j)
+#define FOR_FOUR_ELEMENTS(j, four, n) FOR_FOUR(j)
 #define FOR_FOUR_LANES(j, four, n) FOR_FOUR(j)
 #define FOR_FOUR_THREADS(j, four, n) FOR_FOUR(j)
 template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) FourElements {
@@ -90,6 +92,15 @@ __device__ inline int64_t thread_first(int64_t n)
 __device__ inline int64_t thread_last(int64_t n)
 {
     return n * (blockIdx.x * (int64_t)blockDim.x + threadIdx.x + 1) / ((int64_t)gridDim.x * blockDim.x);
+}
+
+/* A flag in memory of the host's, which any thread may raise: all write the same. */
+#ifdef DEVICE_SIM
+__attribute__((noinline, no_sanitize_thread)) /* not watched: it is none of the tensors */
+#endif
+__device__ inline void raise_flag(bool *flag)
+{
+    *(volatile bool *)flag = true;
 }
 
 enum { MOST_BLOCKS = 1 << 20 };

@@ -47,13 +47,15 @@ static inline int64_t share_last(int64_t n)
 
 #define PRAGMA(...) PRAGMA_TEXT(__VA_ARGS__)
 #define PRAGMA_TEXT(...) _Pragma(#__VA_ARGS__)
-#define FOR_EACH(i, n) PRAGMA(omp simd) for (Index i = block_first(n); i < block_last(n); i++)
+#define FOR_ELEMENTS(i, n) for (Index i = block_first(n); i < block_last(n); i++)
+#define FOR_EACH(i, n) PRAGMA(omp simd) FOR_ELEMENTS(i, n)
 #define FOR_ROWS(row, n) for (Index row = block_first(n); row < block_last(n); row++)
 #define FOR_LANES(j, n) PRAGMA(omp simd) for (Index j = 0; j < (n); j++)
 #define FOR_LANES_IN(j, from, to) PRAGMA(omp simd) for (Index j = (from); j < (to); j++)
 #define FOR_THREADS(j, n) for (Index j = 0; j < (n); j++)
 #define FOR_EACH_FOURS(four, n) if (const Index four = block_first(n); true)
-#define FOR_FOUR_EACH(j, four, n) PRAGMA(omp simd) for (Index j = 0; j < block_last(n) - four; j++)
+#define FOR_FOUR_ELEMENTS(j, four, n) for (Index j = 0; j < block_last(n) - four; j++)
+#define FOR_FOUR_EACH(j, four, n) PRAGMA(omp simd) FOR_FOUR_ELEMENTS(j, four, n)
 #define FOR_FOURS(four, n) if (constexpr Index four = 0; true)
 #define FOR_FOUR_LANES(j, four, n) PRAGMA(omp simd) for (Index j = 0; j < (n); j++)
 #define FOR_FOUR_THREADS(j, four, n) for (Index j = 0; j < (n); j++)
@@ -106,6 +108,12 @@ template <class... P> struct HostLaunch {
 template <class... P> HostLaunch<P...> launch_of(Step *s, void (*kernel)(P...), const char *name, Work work, int)
 {
     return {s, kernel, name, work};
+}
+
+/* A flag in memory of the host's, which several threads may raise. */
+static inline void raise_flag(bool *flag)
+{
+    __atomic_store_n(flag, true, __ATOMIC_RELAXED);
 }
 
 /* The sum of n over the block's threads before this one, and over all of them. */

@@ -1,5 +1,5 @@
 /* Faults that tests order through the environment: DISC_FAULT="allocation=3,room=100000,launch=10,slow_copy=50", or of
- * launches of one kernel alone "garble=2,kernel=mul_add,times=3".  Parsed alike for both devices. */
+ * launches of one kernel alone "garble=2,kernel=mul_add,times=3"; with "poison=1" what is left is NaN.  Parsed alike for both devices. */
 #ifndef DEVICE_FAULTS_H
 #define DEVICE_FAULTS_H
 #include <stdlib.h>
@@ -21,6 +21,7 @@ static inline DeviceFaults faults_ordered(void)
     const char *kernel = strstr(text, "kernel=");
     if (kernel) memcpy(faults.kernel, kernel + 7, strcspn(kernel + 7, ",") % sizeof faults.kernel);
     faults.garble_launch = (int)fault_number(text, "garble=");
+    faults.poison = (int)fault_number(text, "poison=");
     faults.times = (int)fault_number(text, "times=");
     faults.fail_allocation = (int)fault_number(text, "allocation=");
     faults.room = fault_number(text, "room=");

@@ -36,7 +36,7 @@ bool shapes_pass(const Session *session, const Data *data, int64_t number, Arriv
     bind_dims(m, arrived, dims);
     for (int i = 0; i < m->n_inputs; i++)
         if (!data->wanted[i]) m->inputs[i].shape(dims, arrived[i].dims), arrived[i].rank = m->inputs[i].rank;
-    Arrival arrival = {.input = arrived, .loss_is_finite = true};
+    Arrival arrival = {.input = arrived, .loss_is_finite = true, .update_is_finite = true};
     return !guards_first_broken(m, ON_ARRIVAL, dims, &arrival, session->options.plan_again ? &range : NULL);
 }
 

@@ -62,6 +62,39 @@ static int again(Session *s, const Program *program, const Batch *batch, MendWat
     return status;
 }
 
+/* ---- elements that keep what they have ---- */
+/* The step's gradients once more, of the same batch, with nothing assigned: is it a kernel that makes them no numbers?  By then other elements
+ * have changed, so it may not happen again. */
+static int find_cause(Session *s, const Program *program, const Batch *batch, StepResult *result, Fault *fault)
+{
+    Step step;
+    int error = 0;
+    void **gradients = s->gradients;
+    s->gradients = NULL;
+    const int status = again(s, program, batch, MEND_CAUSE, &step, &error, fault);
+    s->gradients = gradients;
+    if (status) return status;
+    const MendCause cause = mend_cause(s->mend, &result->node);
+    result->cause = cause == CAUSE_KERNEL ? KEPT_KERNEL : cause == CAUSE_NUMBERS ? KEPT_NUMBERS : KEPT_ONCE;
+    return 0;
+}
+
+/* Each time in the beginning; where it happens again and again, less and less often. */
+static bool cause_wanted(const Session *s)
+{
+    return (s->kept_steps & (s->kept_steps - 1)) == 0;
+}
+
+static void count_kept(Session *s, StepResult *result)
+{
+    for (int i = s->model->n_weights - 1; i >= 0; i--) {
+        if (!s->kept[i]) continue;
+        result->kept++;
+        result->kept_first = i;
+    }
+    s->kept_steps += result->kept > 0;
+}
+
 int heal_run(Session *session, const Program *program, const Batch *batch, Step *step, int *error, StepResult *result, Fault *fault)
 {
     Session *s = session;
@@ -71,6 +104,7 @@ int heal_run(Session *session, const Program *program, const Batch *batch, Step 
     const bool mends = trains && s->mend && mend_possible(s->mend);
     const bool verifies = mends && s->options.verify_every && batch->number % s->options.verify_every == 0;
     const Program *candidate = NULL, *chosen = program;
+    memset(s->kept, 0, (size_t)s->model->n_weights);
     if (trains && !lean && s->variants && !s->gradients && !s->trace && !verifies)
         chosen = variants_program(s->variants, s->dims, program, &candidate);
     if (candidate)
@@ -82,7 +116,10 @@ int heal_run(Session *session, const Program *program, const Batch *batch, Step 
     if (!status && varied && first == DEVICE_LAUNCH_FAILED && isnan(step->loss)) /* before the commit point */
         status = again(s, program, batch, MEND_FAILURES, step, error, fault);
     if (!status && mends && *error == STEP_NOT_FINITE && !verifies) status = again(s, program, batch, MEND_NAN, step, error, fault);
-    if (varied && (mended || first != *error)) variants_failed(s->variants, s->dims);
+    if (!status && !*error) count_kept(s, result);
+    if (!status && result->kept && mends && cause_wanted(s)) status = find_cause(s, program, batch, result, fault);
+    const bool at_fault = result->kept && result->cause == KEPT_ONCE; /* the variant alone makes it */
+    if (varied && (mended || at_fault || first != *error)) variants_failed(s->variants, s->dims);
     if (mends) result->peak_bytes += mend_bytes(s->mend);
     if (result->peak_bytes > s->peak_bytes) s->peak_bytes = result->peak_bytes;
     return status;

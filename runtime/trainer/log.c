@@ -103,6 +103,15 @@ int log_scale(Log *log, const Session *session, const char *event, int64_t step,
     return finish_line(log, fault);
 }
 
+int log_kept(Log *log, const Session *session, int64_t step, const StepResult *result, Fault *fault)
+{
+    static const char *const causes[] = {[KEPT_UNKNOWN] = "not looked for", [KEPT_KERNEL] = "kernel", [KEPT_NUMBERS] = "numbers", [KEPT_ONCE] = "not again"};
+    tally_add(&log->tally, "trained_in_part", result->update.name);
+    if (!log->out) return 0;
+    event_kept(log->out, session->model, step, &result->update, causes[result->cause], result->node, session->late, result->seconds * 1e3);
+    return finish_line(log, fault);
+}
+
 int log_nan(Log *log, const Session *session, int64_t step, Fault *fault)
 {
     const Trace *t = session->trace;

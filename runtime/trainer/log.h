@@ -18,6 +18,8 @@ int log_step(Log *log, const Session *session, int64_t step, const StepResult *r
 int log_guard(Log *log, const Session *session, const char *event, int64_t step, const Breach *breach, double seconds,
               Fault *fault);
 int log_scale(Log *log, const Session *session, const char *event, int64_t step, const StepResult *result, Fault *fault);
+/* Elements kept what they had: result->update, cause, node. */
+int log_kept(Log *log, const Session *session, int64_t step, const StepResult *result, Fault *fault);
 /* The first NaN of a step: session->trace. */
 int log_nan(Log *log, const Session *session, int64_t step, Fault *fault);
 /* What happened to the budget as the step was planned: result->memory, where it says that anything did. */

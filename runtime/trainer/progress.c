@@ -62,7 +62,7 @@ void progress_end(Progress *progress)
     fflush(stdout);
 }
 
-void progress_summary(const Progress *progress, int64_t peak_bytes, int64_t skipped, const char *set_aside)
+void progress_summary(const Progress *progress, int64_t peak_bytes, int64_t skipped, const char *set_aside, const char *in_part)
 {
     char peak[32];
     printf("%" PRId64 " step%s", progress->steps, progress->steps == 1 ? "" : "s");
@@ -70,8 +70,8 @@ void progress_summary(const Progress *progress, int64_t peak_bytes, int64_t skip
     printf(", %.2f s in steps", progress->seconds);
     if (progress->steps && progress->seconds > 0) printf(" (%.2f steps/s)", (double)progress->steps / progress->seconds);
     printf(", peak %s", bytes_text(peak_bytes, peak, sizeof peak));
-    if (skipped) printf(", %" PRId64 " batch%s set aside", skipped, skipped == 1 ? "" : "es");
-    if (*set_aside) printf(" (%s)", set_aside);
+    if (skipped) printf(", %" PRId64 " batch%s set aside%s", skipped, skipped == 1 ? "" : "es", *in_part ? " or trained in part" : "");
+    if (*set_aside || *in_part) printf(" (%s%s%s)", set_aside, *set_aside && *in_part ? ", " : "", in_part);
     putchar('\n');
     fflush(stdout);
 }

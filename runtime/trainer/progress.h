@@ -15,8 +15,8 @@ typedef struct {
 void progress_start(Progress *progress, bool never, int64_t first, int64_t total);
 void progress_step(Progress *progress, int64_t step, double loss, double seconds);
 void progress_end(Progress *progress); /* leaves the cursor on a fresh line */
-/* set_aside: by which guards, "" or "time_possible 2, x_finite 1" */
-void progress_summary(const Progress *progress, int64_t peak_bytes, int64_t skipped, const char *set_aside);
+/* By which guards batches were set aside, and trained in part: "" or "time_possible 2, x_finite 1" */
+void progress_summary(const Progress *progress, int64_t peak_bytes, int64_t skipped, const char *set_aside, const char *in_part);
 /* "1.5 GiB" */
 const char *bytes_text(int64_t bytes, char *out, int size);
 #endif

@@ -38,6 +38,15 @@ int64_t state_bytes(const Model *m, bool training)
     return bytes;
 }
 
+static int open_flags(Session *s, size_t n, Fault *fault)
+{
+    void *at = NULL;
+    const int status = device_fault(device_allocate_host(s->device, n, &at), "opening the session", fault);
+    s->kept = at;
+    if (!status) memset(s->kept, 0, n);
+    return status;
+}
+
 int session_open(Session **session, const Model *m, const SessionOptions *options, Fault *fault)
 {
     Session *s = calloc(1, sizeof *s);
@@ -66,6 +75,7 @@ int session_open(Session **session, const Model *m, const SessionOptions *option
         status = device_fault(device_open(&s->device, options->memory_limit), "opening the device", fault);
     }
     if (!status) budget_open(s);
+    if (!status) status = open_flags(s, n_weights, fault);
     if (!status && options->folder && options->variants && m->train && s->state_bytes <= COPIES_MOST) {
         const VariantOptions wanted = {.folder = options->folder, .device = device_kind(), .eager = options->variants_eager};
         s->variants = variants_create(m, &wanted);
@@ -93,6 +103,7 @@ void session_close(Session *session)
     copies_close(session->copies);
     if (session->device) device_release(session->device, session->arena);
     if (session->device) device_release(session->device, session->state);
+    if (session->kept) device_release_host(session->device, session->kept);
     device_close(session->device);
     late_destroy(session->late_plans);
     planner_destroy(session->planner);
@@ -155,7 +166,7 @@ static void set_derived_hypers(Session *s)
 void bind_dims(const Model *m, const Arrived *arrived, int64_t *dims)
 {
     for (int i = 0; i < m->n_dims; i++) dims[i] = m->dims[i].late ? m->dims[i].high : m->dims[i].likely;
-    Arrival arrival = {.input = arrived, .loss_is_finite = true};
+    Arrival arrival = {.input = arrived, .loss_is_finite = true, .update_is_finite = true};
     if (m->bind) m->bind(&arrival, dims);
 }
 
@@ -166,7 +177,7 @@ void settle_dims(const Model *m, Arrived *scratch, int64_t *dims)
         scratch[i].rank = m->inputs[i].rank;
         m->inputs[i].shape(dims, scratch[i].dims);
     }
-    Arrival arrival = {.input = scratch, .loss_is_finite = true};
+    Arrival arrival = {.input = scratch, .loss_is_finite = true, .update_is_finite = true};
     if (m->bind) m->bind(&arrival, dims);
 }
 
@@ -235,7 +246,7 @@ static void stand_in_for_absent(const Model *m, const Batch *batch, const int64_
 static bool kind_breaks(Session *s, const Batch *batch, StepResult *result)
 {
     const Model *m = s->model;
-    Arrival arrival = {.input = s->arrived, .loss_is_finite = true};
+    Arrival arrival = {.input = s->arrived, .loss_is_finite = true, .update_is_finite = true};
     for (int i = 0; i < m->n_inputs; i++) {
         const BatchInput *input = &batch->inputs[i];
         const InputInfo *info = &m->inputs[i];
@@ -259,7 +270,7 @@ static bool guards_break(Session *s, const Batch *batch, StepResult *result)
 {
     const Model *m = s->model;
     const Guard *range = NULL;
-    Arrival arrival = {.input = s->arrived, .loss_is_finite = true};
+    Arrival arrival = {.input = s->arrived, .loss_is_finite = true, .update_is_finite = true};
     const Guard *broken = guards_first_broken(m, ON_ARRIVAL, s->dims, &arrival, s->options.plan_again ? &range : NULL);
     if (!broken) broken = guards_first_broken(m, ON_CONTENT, s->dims, &arrival, NULL);
     if (broken) breach_of_guard(&result->breach, m, broken, s->dims, &arrival);
@@ -293,7 +304,7 @@ int step_upload(Session *s, const Program *program, const Batch *batch, Fault *f
 static void step_broke(Session *s, const Step *step, int error, StepResult *result)
 {
     const Model *m = s->model;
-    Arrival arrival = {.input = s->arrived, .loss_is_finite = error != STEP_NOT_FINITE};
+    Arrival arrival = {.input = s->arrived, .loss_is_finite = error != STEP_NOT_FINITE, .update_is_finite = true};
     result->broke = true;
     result->not_finite = error == STEP_NOT_FINITE;
     if (result->not_finite) {
@@ -324,6 +335,7 @@ int step_launch(Session *s, const Program *program, int64_t number, MendWatch wa
     step->tf32 = !strcmp(s->model->precision, "tf32");
     step->device = s->device;
     step->gradients = s->gradients;
+    step->kept = s->kept;
     step->recompute = s->plan->recompute;
     step->copies = s->plan->host_bytes ? s->copies : NULL;
     step->program = program;
@@ -347,7 +359,7 @@ static void choose_form(Session *s, const Program *program, StepResult *result)
     if (!device_has_forms()) return;
     const Model *m = s->model;
     const Guard *broken = guards_wide(m, program, s->dims), *told = broken && !s->wide ? broken : NULL;
-    const Arrival arrival = {.input = s->arrived, .loss_is_finite = true};
+    const Arrival arrival = {.input = s->arrived, .loss_is_finite = true, .update_is_finite = true};
     s->wide = broken != NULL;
     for (int i = 0; i < m->n_guards && !told; i++) {
         if (m->guards[i].otherwise != SINGLE_ELEMENTS || s->told[i] || m->guards[i].holds(s->dims, &arrival)) continue;
@@ -379,6 +391,10 @@ static int run_program(Session *s, const Program *program, const Batch *batch, S
         const char *why = s->mend ? mend_why(s->mend) : "";
         return fault_set(fault, STATUS_FAULT, "running a step: kernel %s: %s%s%s", step.kernel, device_error_text(error),
                          *why ? "; unfused.cu could not take over: " : "", why);
+    }
+    if (result->kept) {
+        const Arrival arrival = {.input = s->arrived, .loss_is_finite = true};
+        breach_of_update(&result->update, s->model, result->kept_first, result->kept, s->late, &arrival);
     }
     if (error && !result->overflowed) return fault_set(fault, STATUS_FAULT, "running a step: %s", device_error_text(error));
     result->loss = step.loss;

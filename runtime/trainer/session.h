@@ -36,6 +36,10 @@ typedef struct {
     bool trace_nan;       /* look for the first unit of a training step that makes a NaN */
 } SessionOptions;
 
+/* What made the gradients of a step no numbers: nobody looked (that is done where kernels may be mended, the first time, the second, the fourth…);
+ * a kernel, computed unfused from now on; the numbers themselves; what did not happen again when it was looked for. */
+typedef enum { KEPT_UNKNOWN, KEPT_KERNEL, KEPT_NUMBERS, KEPT_ONCE } KeptCause;
+
 /* What happened to the budget while a step was planned (budget.h). */
 typedef struct {
     int64_t refused;  /* bytes of the first arena that the device refused; 0: none */
@@ -78,6 +82,8 @@ typedef struct Session {
     Mend *mend;                 /* NULL: this session does not train */
     char *state_copies;         /* two, where any was needed; NULL */
     int proofs;
+    bool *kept;                 /* by weight: raised by the step (Step.kept); memory of the host's that the device reaches */
+    int64_t kept_steps;         /* in which any was */
     bool wide;                  /* the last step's kernels took 64-bit indices */
     bool *told;                 /* by guard: that kernels take elements one by one was said */
 } Session;
@@ -104,6 +110,11 @@ typedef struct {
     bool nan;           /* traced: session->trace says which unit made the first */
     bool blind;         /* not all results could be looked at for NaN, or verified */
     int64_t offloaded;  /* bytes copied to the host */
+    int kept;           /* weights of which elements keep what they had, as what they were to become is no finite number */
+    int kept_first;     /* the first of them */
+    Breach update;      /* where there are some */
+    KeptCause cause;    /* what made it so */
+    const char *node;   /* with KEPT_NUMBERS: where the first NaN is made; NULL: nowhere, a number became too large */
 } StepResult;
 
 int session_open(Session **session, const Model *m, const SessionOptions *options, Fault *fault);

@@ -254,6 +254,39 @@ static int update_skipped(Training *t, const StepResult *result)
                      result->loss);
 }
 
+static const char *why_kept(const StepResult *result)
+{
+    switch (result->cause) {
+    case KEPT_KERNEL: return "a kernel's fault";
+    case KEPT_NUMBERS: return "operation by operation it is so, too";
+    case KEPT_ONCE: return "it did not happen again when the cause was looked for";
+    default: return "the cause was not looked for";
+    }
+}
+
+/* After the commit a step is not given up: elements whose gradients are no numbers keep what they have, and it is counted as a batch that
+ * contradicts the model, unless a kernel was at fault. */
+static int trained_in_part(Training *t, const StepResult *result)
+{
+    const int64_t step = t->place.step, batch = t->data.ready ? step % t->data.n_batches : step;
+    const bool own = result->cause == KEPT_KERNEL;
+    int status = log_kept(&t->log, t->session, step, result, t->fault);
+    if (!status && !own && t->options->quarantine)
+        status = quarantine_write(t->options->quarantine, t->model, &t->batch, batch, &result->update, t->fault);
+    if (status) return status;
+    progress_end(&t->progress);
+    fprintf(stderr, "notice: step %" PRId64 ": elements of \"%s\"", step, t->model->weights[result->kept_first].name);
+    if (result->kept > 1) fprintf(stderr, " and of %d more weight%s", result->kept - 1, result->kept > 2 ? "s" : "");
+    fprintf(stderr, " keep what they had: what they were to become is no finite number; %s", why_kept(result));
+    fprintf(stderr, result->node ? ", and \"%s\" makes the first NaN\n" : "\n", result->node);
+    t->place.skipped += !own;
+    if (t->options->on_anomaly != ANOMALY_STOP || own) return 0;
+    return fault_set(t->fault, STATUS_ANOMALY,
+                     "batch %" PRId64 " contradicts the model: guard %s does not hold: %s\n  found: %s\n  those elements keep what they had, the others were "
+                     "changed; --on-anomaly skip goes on after such batches",
+                     batch, result->update.name, result->update.formula, result->update.values);
+}
+
 static int tell_mended(Training *t, const StepResult *result)
 {
     Mended event;
@@ -282,6 +315,7 @@ static int trained(Training *t, const StepResult *result)
         status = log_variants(&t->log, t->session, t->place.step, t->fault);
     }
     if (!status && result->overflowed) status = update_skipped(t, result);
+    if (!status && result->kept) status = trained_in_part(t, result);
     if (!status && result->scaled_up) status = log_scale(&t->log, t->session, "scaled_up", t->place.step, result, t->fault);
     if (!status && t->gradients_due && !result->overflowed) {
         status = session_save_gradients(t->session, t->options->save_gradients, t->fault);
@@ -295,8 +329,8 @@ static int trained(Training *t, const StepResult *result)
 static int check_skipped(Training *t, bool end)
 {
     if (!too_many_skipped(t->options, t->place.skipped, t->place.step, end)) return 0;
-    fault_set(t->fault, STATUS_ANOMALY, "%" PRId64 " of %" PRId64 " batches were set aside, more than --max-skipped %g%% allows",
-              t->place.skipped, t->place.step, 100 * t->options->max_skipped);
+    fault_set(t->fault, STATUS_ANOMALY, "%" PRId64 " of %" PRId64 " batches were set aside%s, more than --max-skipped %g%% allows",
+              t->place.skipped, t->place.step, tally_of(&t->log.tally, "trained_in_part") ? " or trained in part" : "", 100 * t->options->max_skipped);
     return stop_with_checkpoint(t);
 }
 
@@ -367,10 +401,11 @@ static int finish(Training *t)
 /* The last line of the log and of what is said.  Returns the run's status, or that of a log that could not be written. */
 static int summarise(Training *t, int status)
 {
-    char guards[2000];
+    char guards[2000], in_part[2000];
     Fault second = {0};
     tally_text(&t->log.tally, "set_aside", guards, sizeof guards);
-    progress_summary(&t->progress, t->session->peak_bytes, t->place.skipped, guards);
+    tally_text(&t->log.tally, "trained_in_part", in_part, sizeof in_part);
+    progress_summary(&t->progress, t->session->peak_bytes, t->place.skipped, guards, in_part);
     if (!log_summary(&t->log, t->place.step, t->progress.steps, &second) || status) return status;
     *t->fault = second;
     return second.status;

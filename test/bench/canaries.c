@@ -45,7 +45,7 @@ static double check(Session *s, const Batch *batch, bool *broken)
     for (int i = 0; i < TIMES; i++) {
         arrival_read(s->model, batch, s->arrived);
         bind_dims(s->model, s->arrived, s->dims);
-        const Arrival arrival = {.input = s->arrived, .loss_is_finite = true};
+        const Arrival arrival = {.input = s->arrived, .loss_is_finite = true, .update_is_finite = true};
         const Guard *range = NULL;
         *broken |= guards_first_broken(s->model, ON_ARRIVAL, s->dims, &arrival, &range) != NULL;
         *broken |= guards_first_broken(s->model, ON_CONTENT, s->dims, &arrival, NULL) != NULL;

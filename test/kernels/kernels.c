@@ -198,6 +198,7 @@ static void put_launch(Case *c, const Launch *l)
         case ARG_HYPERS:
         case ARG_STATE: bug("%s: no case has an update of weights", c->name);
         case ARG_SEED: buf_put(c->out, "s->seed"); break;
+        case ARG_KEPT: buf_put(c->out, "s->kept"); break;
         case ARG_LATER: buf_put(c->out, "false"); break; /* no case has loops over blocks */
         case ARG_STEP: buf_put(c->out, "s->number"); break;
         case ARG_SCRATCH: buf_printf(c->out, "(%s *)(scratch + %s)", a->type, a->expr ? number(c, a->expr) : "0"); break;

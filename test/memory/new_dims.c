@@ -41,7 +41,7 @@ static void draw(int n, char **ranges, int64_t *dims)
         }
     }
     for (int i = 0; i < model.n_inputs; i++) arrived[i].rank = model.inputs[i].rank, model.inputs[i].shape(dims, arrived[i].dims);
-    model.bind(&(Arrival){.input = arrived, .loss_is_finite = true}, dims);
+    model.bind(&(Arrival){.input = arrived, .loss_is_finite = true, .update_is_finite = true}, dims);
 }
 
 /* An arena between the least and the most. */
