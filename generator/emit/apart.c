@@ -112,7 +112,7 @@ void apart_add(Apart *apart, Symbols *symbols, const Groups *groups, const Launc
     Value **map = NEW_ARRAY(apart->arena, Value *, g->next_value + 1);
     for (int i = 0; i < groups->list.n; i++) {
         const Group *group = groups->list.at[i];
-        if (group->kind == GROUP_VIEW || group->kind == GROUP_LATE || group->kind == GROUP_COMMIT || group->kind == GROUP_FINITE)
+        if (group->kind == GROUP_VIEW || group->kind == GROUP_COMMIT || group->kind == GROUP_FINITE)
             continue;
         const GroupLaunches *l = pointers_get(launches->of, group);
         take_apart(apart, symbols, g, group, l ? first_kernel(l) : op_info(group->ops.at[group->ops.n - 1]->kind)->name, map);

@@ -82,7 +82,7 @@ int64_t pass_schedule(Groups *groups);
 typedef struct Kernels Kernels;    /* kernels emitted so far; equal ones once */
 Kernels *kernels_new(Arena *arena, Symbols *symbols);
 void kernels_blocks(Kernels *k, const Graph *g); /* before its groups are emitted: the dims that are rows of blocks, whose tensors begin anywhere */
-void kernels_one_by_one(Kernels *k); /* its kernels never take elements in fours: they rely on no shape */
+void kernels_one_by_one(Kernels *k); /* for unfused.cu: its kernels never take elements in fours, as they rely on no shape; late dims are found on the host */
 typedef struct {
     enum {
         ARG_VALUE,   /* pointer to the value's first element: buffer, weight, state, batch tensor; not const for results */

@@ -1,5 +1,5 @@
 /* Operations whose results have a size that is known only afterwards: one block counts, then writes.  The count goes to its own
- * result. */
+ * result.  Taken apart there is no smaller kernel: unfused.cu finds them on the host (runtime/controller/found.h). */
 #include "emit/kernel.h"
 
 /* Room for what is found, where that is less than what there may be: the model needs it to be another size, and the step will end. */
@@ -78,11 +78,31 @@ static void unique_body(Kernel *k, void *context)
     block_close(k);
 }
 
+static void emit_on_host(Emission *e, const Op *op)
+{
+    Symbols *symbols = e->all->symbols;
+    const Value *x = op->in[0];
+    const bool unique = op->kind == OP_unique;
+    Expr *n = count_of(e->all, x), *size = op->out[0]->shape[op->out[0]->rank - 1];
+    const bool late = expr_is_symbol(size) && symbol_facts(symbols, size).late;
+    Launch *l = library_launch(e->all, e->group, unique ? "unique_on_host" : "nonzero_on_host");
+    for (int i = 0; i < op->n_out; i++) launch_arg_value(e->all, l, op->out[i]);
+    launch_arg_value(e->all, l, op->in[0]);
+    launch_arg_expr(e->all, l, late ? n : size);
+    for (int i = 0; i < x->rank; i++) launch_arg_expr(e->all, l, x->shape[i]);
+    if (unique) launch_arg_expr(e->all, l, expr_int(symbols, op_int(op, ATTR_sorted)));
+    vec_push(e->all->arena, &e->launches, l);
+}
+
 void emit_late(Emission *e)
 {
     Symbols *symbols = e->all->symbols;
     const Op *op = main_op(e->group);
     const bool unique = op->kind == OP_unique;
+    if (e->all->one_by_one) {
+        emit_on_host(e, op);
+        return;
+    }
     Kernel *k = kernel_new(e->all, e->group);
     kernel_axes(k, NULL, NULL, 0);
     kernel_write(k, unique ? unique_body : nonzero_body, (void *)op);

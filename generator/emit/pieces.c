@@ -5,6 +5,7 @@
  *     y[at + 16] = v2;
  *     y[at + 32] = v3;                                        */
 #include "emit/kernel.h"
+#include "support/diag.h"
 
 static bool is_walked_by_parts(const Kernel *k, const Value *v, const Value *walked)
 {
@@ -21,13 +22,22 @@ static void add_piece(Pieces *pieces, Value *v, const Index *at)
     pieces->at[pieces->n++] = *at;
 }
 
+static void check_shape(const Kernel *k, const Value *v, const Value *walked)
+{
+    bool same = v->rank == walked->rank;
+    for (int i = 0; i < v->rank && same; i++) same = expr_always_equal(k->symbols, v->shape[i], walked->shape[i]);
+    if (!same) bug("a loop over the shape of %%%d stores %%%d, which has another", walked->id, v->id);
+}
+
 void pieces_of(Kernel *k, Value *result, const Value *walked, const Index *index, Pieces *pieces)
 {
     if (!is_walked_by_parts(k, result, walked)) {
+        check_shape(k, result, walked);
         add_piece(pieces, result, index);
         return;
     }
     const Op *op = result->def;
+    for (int i = 0; i < op->n_in; i++) check_shape(k, op->in[i], walked);
     const int axis = (int)op_int(op, ATTR_axis);
     Index at = index_vector(k, op->in[0], index);
     for (int i = 0; i < op->n_in; i++) {

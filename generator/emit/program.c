@@ -156,7 +156,7 @@ static void add_group(Maker *m, Items *items, const Group *group)
     const char *scratch_name = scratch >= 0 ? m->p->buffers.at[scratch].c : l->scratch ? "(char *)NULL" : NULL; /* of no bytes */
     const char *scratch_type = scratch >= 0 ? part_type(l) : "char";
     if (scratch >= 0) m->p->buffers.at[scratch].in_step = scratch_type;
-    bool read = group->kind != GROUP_LATE;
+    bool read = group->kind != GROUP_LATE || m->nameless; /* of a unit taken apart the step itself reads it */
     for (int i = 0; i < l->n; i++) {
         Item *item = add_launch(m, items, &l->at[i], group->epilogue && i == 0 ? group->ops.at[0] : op, scratch_name, scratch);
         item->in_place = in_place;

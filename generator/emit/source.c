@@ -122,7 +122,9 @@ static void put_includes(Buf *out, const char *steps, const char *kernels)
     if (calls(steps, "pool")) buf_put(out, "#include \"runtime/device/pool.h\"\n");
     if (strstr(kernels, "SHARED Attention")) buf_put(out, "#include \"runtime/device/attention.h\"\n");
     if (strstr(kernels, "FOR_ROW_BLOCKS") || strstr(kernels, "Tile<")) buf_put(out, "#include \"runtime/device/tile.h\"\n");
-    buf_put(out, "#include \"runtime/controller/step.h\"\n\n");
+    buf_put(out, "#include \"runtime/controller/step.h\"\n");
+    if (strstr(steps, "_on_host(s, ")) buf_put(out, "#include \"runtime/controller/found.h\"\n");
+    buf_put(out, "\n");
 }
 
 static const char *file_text(const Layout *layout, const char *head, const char *kernels, const char *steps)

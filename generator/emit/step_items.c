@@ -291,7 +291,7 @@ static void count_text(Writer *w, const Item *item, int depth)
         const GuardRow *guard = &w->guards->list.at[i];
         if (!guard->counted || strcmp(guard->counted, item->source) != 0 || guard->late != item->late) continue;
         indent(w, depth);
-        buf_printf(&w->body, "if (!holds(s, read_count(s, %s) == %s, \"%s\")) return s->error; /* %s */\n", item->place->pointer,
+        buf_printf(&w->body, "if (!holds(s, %s(s, %s) == %s, \"%s\")) return s->error; /* %s */\n", depth > 1 ? "read_one" : "read_count", item->place->pointer,
                    expr_c(w->l, item->late, ""), guard->name, commented(w->l, guard->formula));
     }
 }
@@ -306,7 +306,7 @@ static void late_text(Writer *w, const Item *item, int depth)
     }
     const int now = l->dim_of[symbol_index(item->late)];
     indent(w, depth);
-    buf_printf(&w->body, "%s = learn(s, &late->%s, %s);\n", l->dims.at[now].c, l->dims.at[now].c, item->place->pointer);
+    buf_printf(&w->body, "%s = %s(s, &late->%s, %s);\n", l->dims.at[now].c, depth > 1 ? "learn_within" : "learn", l->dims.at[now].c, item->place->pointer);
     w->known[now] = true;
     for (int i = 0; i < w->guards->list.n; i++) {
         const GuardRow *guard = &w->guards->list.at[i];

@@ -1,5 +1,6 @@
 /* ONNX Runtime's attention operators: Attention, MultiHeadAttention, GroupQueryAttention of com.microsoft. */
 #include "onnx/attention.h"
+#include "onnx/places.h"
 #include "onnx/quantize.h"
 #include <math.h>
 #include <string.h>
@@ -240,8 +241,8 @@ static void rotate_grouped(Attending *a, Value *before)
     }
     ids = normal_index(im, ids, cosine->shape[0]);
     int64_t dims = 2 * want_int(im, node, cosine->shape[1], "the last axis of cos_cache");
-    cosine = b_gather(g, cosine, ids, 0);
-    sine = b_gather(g, sine, ids, 0);
+    cosine = gather_within(im, cosine, ids, 0);
+    sine = gather_within(im, sine, ids, 0);
     a->q = rotate(im, node, a->q, cosine, sine, dims, interleaved);
     a->k = rotate(im, node, a->k, cosine, sine, dims, interleaved);
 }

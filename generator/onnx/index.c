@@ -1,7 +1,6 @@
 /* Operators that take elements by index, or put them: Gather, GatherElements, GatherND, their scatters, OneHot, Compress, NonZero,
  * Unique.  All become gather and scatter along one axis: several indices at once become a linear one over a reshaped tensor. */
-#include "onnx/formulas.h"
-#include <math.h>
+#include "onnx/places.h"
 #include <string.h>
 
 /* Index made >= 0 against a dim, as a value; known ones are checked. */
@@ -26,63 +25,6 @@ static Term *checked_index(Import *im, const OnnxNode *node, Term *index, Expr *
     Term *t = term_of_content(im, DTYPE_i64, index->rank, index->shape, content);
     if (index->tensor && n > 64) t->value = normal_index(im, term_value(im, index), dim);
     return t;
-}
-
-/* ---- places that the model computes ---- */
-/* What guards will look at: the numbers of a batch and how far positions count; under a slice the former alone. */
-typedef enum { UNWATCHED, NUMBERS_WATCHED, WATCHED } Watched;
-
-static bool all_within(Import *im, const Op *dims, Expr *n)
-{
-    int count;
-    Expr *const *e = op_exprs(dims, ATTR_content, &count), *last = expr_sub(im->symbols, n, number(im, 1));
-    for (int i = 0; i < count; i++)
-        if (!expr_at_least(im->symbols, e[i], number(im, 0)) || !expr_at_least(im->symbols, last, e[i])) return false;
-    return true;
-}
-
-/* Whether an index is certainly one of n: known, watched, or a place that an operation found. */
-static bool surely_within(Import *im, const Value *v, Expr *n, Watched watched)
-{
-    const Op *op = v->def;
-    if (!op) return v->origin == FROM_WEIGHT || (v->origin == FROM_BATCH && !dtype_is_float(v->dtype) && watched);
-    switch (op->kind) {
-    case OP_constant: return true;
-    case OP_dims: return all_within(im, op, n);
-    case OP_iota: return watched == WATCHED || expr_at_least(im->symbols, n, v->shape[op_int(op, ATTR_axis)]);
-    case OP_reshape:
-    case OP_cast:
-    case OP_broadcast:
-    case OP_transpose: return surely_within(im, op->in[0], n, watched);
-    case OP_slice: return surely_within(im, op->in[0], n, watched ? NUMBERS_WATCHED : UNWATCHED);
-    case OP_concat:
-        for (int i = 0; i < op->n_in; i++)
-            if (!surely_within(im, op->in[i], n, UNWATCHED)) return false;
-        return true;
-    case OP_select: { /* index < 0 ? index + n : index */
-        const Op *from_end = op->in[1]->def;
-        return from_end && from_end->kind == OP_add && from_end->in[0] == op->in[2] && surely_within(im, op->in[2], n, watched);
-    }
-    case OP_arg_max:
-    case OP_arg_min: return expr_at_least(im->symbols, n, op->in[0]->shape[op_int(op, ATTR_axis)]);
-    case OP_top_k: return v->result == 1 && expr_at_least(im->symbols, n, op->in[0]->shape[op_int(op, ATTR_axis)]);
-    default: return false;
-    }
-}
-
-/* Rows of v at index.  Where the model computes an index outside, NaN stands in the place of the row (-1 where there is none, no index
- * either): the loss is none, and the step is given up before a weight changes. */
-static Value *gathered(Import *im, Value *v, Value *index, int axis)
-{
-    Graph *g = im->graph;
-    Expr *n = v->shape[axis], *shape[2 * MOST_AXES];
-    if (surely_within(im, index, n, index->rank ? WATCHED : UNWATCHED)) return b_gather(g, v, index, axis);
-    Value *last = b_dim(g, expr_sub(im->symbols, n, number(im, 1))), *zero = b_number(g, DTYPE_i64, 0);
-    Value *held = b_binary(g, OP_max, b_binary(g, OP_min, index, last), zero), *rows = b_gather(g, v, held, axis);
-    for (int i = 0; i < rows->rank; i++)
-        shape[i] = i >= axis && i < axis + index->rank ? index->shape[i - axis] : number(im, 1);
-    Value *inside = b_broadcast_to(g, b_reshape(g, b_binary(g, OP_eq, held, index), rows->rank, shape), rows->rank, rows->shape);
-    return b_select(g, inside, rows, b_like(g, rows, dtype_is_float(v->dtype) ? NAN : v->dtype == DTYPE_bool ? 0 : -1));
 }
 
 /* ---- Gather ---- */
@@ -181,7 +123,7 @@ void import_Gather(Import *im, const OnnxNode *node)
         narrow_by_table(im, term_value(im, index), t->shape[axis]);
         Value *range = counts_all(im, term_value(im, index), v->shape[axis]) ? b_reshape(im->graph, v, rank, shape)
                                                                              : gathered_range(im, v, term_value(im, index), axis);
-        output(im, node, 0, range ? range : gathered(im, v, term_value(im, index), axis));
+        output(im, node, 0, range ? range : gather_within(im, v, term_value(im, index), axis));
     }
 }
 
@@ -224,25 +166,27 @@ static Value *flat(Import *im, Value *v)
     return b_reshape(im->graph, v, 1, &count);
 }
 
-static Value *elements_index(Import *im, const OnnxNode *node, const Term *data, int axis)
+static Place elements_index(Import *im, const OnnxNode *node, const Term *data, int axis)
 {
     Term *index = input_term(im, node, 1);
     if (index->rank != data->rank)
         import_error(im, node, "indices %s for data %s: wanted the same rank", term_text(im, index), term_text(im, data));
-    return element_places(im, data, term_value(im, checked_index(im, node, index, data->shape[axis])), axis);
+    Place p = place_within(im, term_value(im, checked_index(im, node, index, data->shape[axis])), data->shape[axis], false);
+    p.index = element_places(im, data, p.index, axis);
+    return p;
 }
 
 void import_GatherElements(Import *im, const OnnxNode *node)
 {
     Term *data = input_term(im, node, 0);
     int axis = normal_axis(im, node, attr_int(node, "axis", 0), data->rank);
-    Value *place = elements_index(im, node, data, axis);
+    const Place p = elements_index(im, node, data, axis);
     if (is_uniform(data)) {
         Term *one = term_of_content(im, data->dtype, 0, NULL, data->content);
-        output(im, node, 0, b_broadcast_to(im->graph, term_value(im, one), place->rank, place->shape));
+        output(im, node, 0, b_broadcast_to(im->graph, term_value(im, one), p.index->rank, p.index->shape));
         return;
     }
-    output(im, node, 0, gathered(im, flat(im, term_value(im, data)), place, 0));
+    output(im, node, 0, none_outside(im, b_gather(im->graph, flat(im, term_value(im, data)), p.index, 0), p.inside, 0));
 }
 
 /* Column i of indices (.., k): of a Concat, the part that holds it. */
@@ -309,16 +253,22 @@ static int named_axes(Import *im, const OnnxNode *node, const Term *data, int ba
 }
 
 /* (.., k) indices as places in the rows of a table; the first batch axes count themselves. */
-static Value *nd_places(Import *im, const OnnxNode *node, const Term *data, int batch, const Table *t)
+static Place nd_places(Import *im, const OnnxNode *node, const Term *data, int batch, const Table *t, bool watched)
 {
     Graph *g = im->graph;
-    Value *all = b_cast(g, input(im, node, 1), DTYPE_i64), *place = NULL;
+    Value *all = b_cast(g, input(im, node, 1), DTYPE_i64);
+    Place place = {NULL, NULL};
     Expr *step = number(im, 1);
     for (int a = t->n - 1; a >= 0; a--) {
-        int axis = t->axes[a];
-        Value *along = axis < batch ? b_iota(g, DTYPE_i64, axis, all->rank - 1, all->shape)
-                                    : normal_index(im, index_column(im, all, axis - batch), data->shape[axis]);
-        place = advance(im, place, along, step);
+        const int axis = t->axes[a];
+        Place along = {NULL, NULL};
+        if (axis < batch)
+            along.index = b_iota(g, DTYPE_i64, axis, all->rank - 1, all->shape);
+        else
+            along = place_within(im, normal_index(im, index_column(im, all, axis - batch), data->shape[axis]), data->shape[axis],
+                                 watched && t->n == 1);
+        place.index = advance(im, place.index, along.index, step);
+        place.inside = both_inside(g, place.inside, along.inside);
         step = expr_mul(im->symbols, step, data->shape[axis]);
     }
     return place;
@@ -366,10 +316,10 @@ void import_GatherND(Import *im, const OnnxNode *node)
     int batch = (int)attr_int(node, "batch_dims", 0);
     if (gather_nd_content(im, node, data, batch)) return;
     Table t = table_of(im, term_value(im, data), batch + named_axes(im, node, data, batch));
-    Value *place = nd_places(im, node, data, batch, &t);
-    Value *repeated = same_everywhere(t.rows), *y = gathered(im, t.rows, place, 0);
+    const Place place = nd_places(im, node, data, batch, &t, true);
+    Value *repeated = same_everywhere(t.rows), *y = none_outside(im, b_gather(im->graph, t.rows, place.index, 0), place.inside, 0);
     if (repeated) y = b_broadcast_to(im->graph, repeated, y->rank, y->shape);
-    if (t.rows->rank == 1 && is_counting(t.rows)) y = b_cast(im->graph, place, data->dtype);
+    if (t.rows->rank == 1 && is_counting(t.rows)) y = none_outside(im, b_cast(im->graph, place.index, data->dtype), place.inside, 0);
     output(im, node, 0, y);
 }
 
@@ -406,12 +356,13 @@ void import_ScatterElements(Import *im, const OnnxNode *node)
     Graph *g = im->graph;
     Term *data = input_term(im, node, 0);
     int axis = normal_axis(im, node, attr_int(node, "axis", 0), data->rank);
-    Value *place = elements_index(im, node, data, axis), *updates = scatter_updates(im, node, data), *base = term_value(im, data);
+    const Place p = elements_index(im, node, data, axis);
+    Value *place = p.index, *updates = scatter_updates(im, node, data), *base = term_value(im, data);
     if (updates->rank != place->rank)
         import_error(im, node, "updates %s for indices of rank %d: wanted the same shape", type_text(im, updates), place->rank);
     check_updates(im, node, updates, 0, place->shape, place->rank);
     Value *v = b_scatter(g, flat(im, base), flat(im, place), flat(im, updates), 0, scatter_mode(im, node));
-    output(im, node, 0, b_reshape(g, v, base->rank, base->shape));
+    output(im, node, 0, none_unless_all(im, b_reshape(g, v, base->rank, base->shape), p.inside));
 }
 
 void import_ScatterND(Import *im, const OnnxNode *node)
@@ -422,7 +373,8 @@ void import_ScatterND(Import *im, const OnnxNode *node)
     Value *base = term_value(im, data), *updates = scatter_updates(im, node, data);
     Table t = {.n = k};
     for (int i = 0; i < k; i++) t.axes[i] = i;
-    Value *place = nd_places(im, node, data, 0, &t);
+    const Place p = nd_places(im, node, data, 0, &t, false);
+    Value *place = p.index;
     if (updates->rank != place->rank + data->rank - k)
         import_error(im, node, "updates %s do not fit: data is %s, indices name %d of its axes", type_text(im, updates),
                      term_text(im, data), k);
@@ -432,7 +384,7 @@ void import_ScatterND(Import *im, const OnnxNode *node)
     rows[0] = expr_product(im->symbols, base->shape, k);
     for (int i = k; i < base->rank; i++) rows[i - k + 1] = base->shape[i];
     Value *v = b_scatter(g, b_reshape(g, base, base->rank - k + 1, rows), place, updates, 0, scatter_mode(im, node));
-    output(im, node, 0, b_reshape(g, v, base->rank, base->shape));
+    output(im, node, 0, none_unless_all(im, b_reshape(g, v, base->rank, base->shape), p.inside));
 }
 
 /* Writes update at write_indices along axis of a cache, one place a batch row; circular wraps around (opset 24). */
@@ -453,8 +405,9 @@ void import_TensorScatter(Import *im, const OnnxNode *node)
         at = b_add(g, at, b_broadcast(g, start, batch, updates->rank, updates->shape));
     }
     if (strcmp(mode, "circular") == 0) at = b_binary(g, OP_mod, at, b_dim(g, past->shape[axis]));
-    Value *v = b_scatter(g, flat(im, past), flat(im, element_places(im, data, at, axis)), flat(im, updates), 0, "set");
-    output(im, node, 0, b_reshape(g, v, past->rank, past->shape));
+    const Place p = place_within(im, at, past->shape[axis], false);
+    Value *v = b_scatter(g, flat(im, past), flat(im, element_places(im, data, p.index, axis)), flat(im, updates), 0, "set");
+    output(im, node, 0, none_unless_all(im, b_reshape(g, v, past->rank, past->shape), p.inside));
 }
 
 /* ---- OneHot ---- */
@@ -535,7 +488,7 @@ void import_Compress(Import *im, const OnnxNode *node)
     if (condition->rank != 1) import_error(im, node, "condition is %s; wanted rank 1", term_text(im, condition));
     bool by_axis = attr_has(node, "axis");
     int axis = by_axis ? normal_axis(im, node, attr_int(node, "axis", 0), x->rank) : 0;
-    output(im, node, 0, b_gather(im->graph, by_axis ? x : flat(im, x), kept_indices(im, node, condition), axis));
+    output(im, node, 0, gather_within(im, by_axis ? x : flat(im, x), kept_indices(im, node, condition), axis));
 }
 
 void import_Unique(Import *im, const OnnxNode *node)

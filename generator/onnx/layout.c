@@ -1,6 +1,6 @@
 /* Operators that put elements elsewhere: Slice, Split, Concat, Pad, Transpose, DepthToSpace, SpaceToDepth, Trilu, ReverseSequence.
  */
-#include "onnx/terms.h"
+#include "onnx/places.h"
 #include <string.h>
 
 /* ---- Slice ---- */
@@ -404,12 +404,13 @@ void import_ReverseSequence(Import *im, const OnnxNode *node)
     Expr *batch = x->shape[batch_axis], *time = x->shape[time_axis], *grid[] = {x->shape[0], x->shape[1]};
     const int64_t along[] = {batch_axis};
     Value *t = b_iota(g, DTYPE_i64, (int)time_axis, 2, grid), *b = b_iota(g, DTYPE_i64, (int)batch_axis, 2, grid);
-    Value *n = b_broadcast(g, b_reshape(g, lengths, 1, &batch), along, 2, grid);
+    const Place length = place_within(im, b_reshape(g, lengths, 1, &batch), expr_add(im->symbols, time, number(im, 1)), false);
+    Value *n = b_broadcast(g, length.index, along, 2, grid);
     Value *mirrored = b_sub(g, b_sub(g, n, t), b_number(g, DTYPE_i64, 1));
     Value *from = b_select(g, b_binary(g, OP_lt, t, n), mirrored, t);
     Value *row = time_axis == 0 ? b_add(g, b_mul(g, from, b_dim(g, batch)), b) : b_add(g, b_mul(g, b, b_dim(g, time)), from);
     Expr *rows[MOST_AXES];
     rows[0] = expr_mul(im->symbols, batch, time);
     for (int i = 2; i < x->rank; i++) rows[i - 1] = x->shape[i];
-    output(im, node, 0, b_gather(g, b_reshape(g, x, x->rank - 1, rows), row, 0));
+    output(im, node, 0, none_outside(im, b_gather(g, b_reshape(g, x, x->rank - 1, rows), row, 0), length.inside, (int)batch_axis));
 }

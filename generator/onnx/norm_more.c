@@ -1,5 +1,6 @@
 /* Normalizations beside the usual ones: with a residual before them, by a norm of the vector, across channels. */
 #include "onnx/norm.h"
+#include "onnx/places.h"
 #include <string.h>
 
 /* ---- ONNX Runtime's, with a residual ---- */
@@ -37,11 +38,11 @@ void import_EmbedLayerNormalization(Import *im, const OnnxNode *node)
     if (!place) place = b_iota(g, DTYPE_i64, 0, 1, &ids->shape[1]);
     want_rank(im, node, words, 2, 2, "word_embedding");
     want_rank(im, node, places, 2, 2, "position_embedding");
-    Value *sum = checked_binary(im, node, OP_add, b_gather(g, words, normal_index(im, ids, words->shape[0]), 0),
-                                b_gather(g, places, normal_index(im, place, places->shape[0]), 0));
+    Value *sum = checked_binary(im, node, OP_add, gather_within(im, words, normal_index(im, ids, words->shape[0]), 0),
+                                gather_within(im, places, normal_index(im, place, places->shape[0]), 0));
     Value *segment = optional_input(im, node, 1), *segments = optional_input(im, node, 4);
     if (segment && segments)
-        sum = checked_binary(im, node, OP_add, sum, b_gather(g, segments, normal_index(im, segment, segments->shape[0]), 0));
+        sum = checked_binary(im, node, OP_add, sum, gather_within(im, segments, normal_index(im, segment, segments->shape[0]), 0));
     Normed r = layer_norm(im, node, sum, 2, input(im, node, 5), input(im, node, 6), attr_float(node, "epsilon", 1e-12));
     output(im, node, 0, r.y);
     if (wants_output(node, 1) && has_input(node, 7)) {

@@ -1,5 +1,6 @@
 /* RotaryEmbedding of ai.onnx and of ONNX Runtime (Su et al. 2021, arXiv 2104.09864). */
 #include "onnx/attention.h"
+#include "onnx/places.h"
 #include <string.h>
 
 /* Elements first, first + step.. of the last axis, n of them. */
@@ -59,7 +60,7 @@ static Value *chosen_rows(Import *im, const OnnxNode *node, Value *cache, Value 
         must_agree(im, node, ids->shape[0], number(im, 1), "the size of position_ids, a vector, and that of one offset");
     if (ids->rank == 1)
         ids = b_add(g, b_reshape(g, ids, 2, (Expr *[]){number(im, 1), number(im, 1)}), positions(g, DTYPE_i64, time, 1, 2));
-    return b_gather(g, cache, normal_index(im, ids, cache->shape[0]), 0);
+    return gather_within(im, cache, normal_index(im, ids, cache->shape[0]), 0);
 }
 
 static void rotary(Import *im, const OnnxNode *node, Value *x, Value *cosine, Value *sine, Value *ids)

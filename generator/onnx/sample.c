@@ -36,6 +36,13 @@ static Value *reflected(Graph *g, Value *place, Value *low, Value *high)
     return b_add(g, low, b_select(g, b_binary(g, OP_le, m, range), m, b_sub(g, twice, m)));
 }
 
+/* The pixel of a whole place: where that is no number, the first, whose weight is none. */
+static Value *pixel_of(Graph *g, Value *whole, Value *last)
+{
+    Value *zero = b_like(g, whole, 0);
+    return b_cast(g, b_select(g, less(g, zero, whole), b_select(g, less(g, last, whole), last, whole), zero), DTYPE_i64);
+}
+
 static Value *held(Graph *g, Value *place, Value *last)
 {
     Value *zero = b_like(g, place, 0);
@@ -60,11 +67,13 @@ static Tap tap_at(const Image *image, int axis, Value *whole, Value *weight)
     Value *last = shifted(g, dim_value(g, image->size[axis], whole->dtype), -1), *zero = b_like(g, whole, 0);
     if (image->padding == PAD_ZEROS) {
         Value *inside = both(g, b_binary(g, OP_le, zero, whole), b_binary(g, OP_le, whole, last));
-        weight = b_select(g, inside, weight ? weight : b_like(g, whole, 1), zero);
+        Value *outside = b_select(g, b_unary(g, OP_is_nan, whole), whole, zero);
+        weight = b_select(g, inside, weight ? weight : b_like(g, whole, 1), outside);
     } else {
         whole = padded_place(image, axis, whole);
+        if (!weight) weight = b_select(g, b_unary(g, OP_is_nan, whole), whole, b_like(g, whole, 1));
     }
-    return (Tap){b_cast(g, held(g, whole, last), DTYPE_i64), weight};
+    return (Tap){pixel_of(g, whole, last), weight};
 }
 
 /* Cubic convolution with a = -0.75 at distance t: near for t <= 1, far for 1 < t < 2. */

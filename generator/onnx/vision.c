@@ -1,4 +1,5 @@
 /* Operators that look into images: GridSample, AffineGrid, RoiAlign, DeformConv, MaxUnpool, Col2Im. */
+#include "onnx/places.h"
 #include "onnx/sample.h"
 #include "onnx/window.h"
 #include <string.h>
@@ -162,13 +163,14 @@ void import_RoiAlign(Import *im, const OnnxNode *node)
     }
     want_rank(im, node, maps, 1, 1, "batch_indices");
     must_agree(im, node, maps->shape[0], rois->shape[0], "the sizes of batch_indices and of rois");
-    image.map = b_reshape(g, b_cast(g, maps, DTYPE_i64), 5,
+    const Place map = place_within(im, b_cast(g, maps, DTYPE_i64), x->shape[0], false);
+    image.map = b_reshape(g, map.index, 5,
                           (Expr *[]){shape[0], number(im, 1), number(im, 1), number(im, 1), number(im, 1)});
     Value *seen = sample_image(&image, at, BY_LINEAR), *valid = b_expand_dims(g, both(g, counts[0], counts[1]), 5);
     seen = b_select(g, valid, seen, b_like(g, seen, 0));
     const int64_t over[] = {2, 4};
     Value *pooled = largest ? b_reduce(g, OP_reduce_max, seen, over, 2) : b_reduce_mean(g, seen, over, 2, false);
-    output(im, node, 0, channels_second(g, pooled));
+    output(im, node, 0, none_outside(im, channels_second(g, pooled), map.inside, 0));
 }
 
 /* ---- DeformConv ---- */
@@ -248,9 +250,9 @@ void import_MaxUnpool(Import *im, const OnnxNode *node)
         shape[i + 2] = expr_sub(s, expr_add(s, span, number(im, kernel[i])), expr_add(s, win.low[i], win.high[i]));
     }
     Expr *total = expr_product(s, shape, x->rank), *count = value_count(g, x);
-    Value *flat = b_reshape(g, index, 1, &count);
-    Value *y = b_scatter(g, b_full(g, x->dtype, 0, 1, &total), flat, b_reshape(g, x, 1, &count), 0, "set");
-    y = b_reshape(g, y, x->rank, shape);
+    const Place p = place_within(im, b_reshape(g, b_cast(g, index, DTYPE_i64), 1, &count), total, false);
+    Value *y = b_scatter(g, b_full(g, x->dtype, 0, 1, &total), p.index, b_reshape(g, x, 1, &count), 0, "set");
+    y = none_unless_all(im, b_reshape(g, y, x->rank, shape), p.inside);
     if (has_input(node, 2)) {
         Expr *const *wanted = input_exprs_or_error(im, node, 2, &n_out, "output_shape");
         if (n_out != x->rank) import_error(im, node, "output_shape has %d numbers; wanted %d", n_out, x->rank);

@@ -165,16 +165,22 @@ template <class T> static inline T read_one(Step *s, const T *from)
     copy_bytes(s, &value, from, sizeof value, COPY_TO_HOST);
     return value;
 }
-static inline int64_t read_count(Step *s, const int64_t *count) /* 0 after an error */
+static inline int64_t read_count(Step *s, const int64_t *count) /* what the unit has found; 0 after an error */
 {
+    unit_ends(s);
     return s->error ? 0 : read_one(s, count);
 }
-/* A late dim is known from now on.  0 after an error. */
-static inline int64_t learn(Step *s, int64_t *late, const int64_t *count)
+/* A late dim is known from now on.  0 after an error.  learn_within: in the midst of a unit. */
+static inline int64_t learn_within(Step *s, int64_t *late, const int64_t *count)
 {
-    const int64_t n = *late = read_count(s, count);
+    const int64_t n = *late = s->error ? 0 : read_one(s, count);
     if (s->plan_again && !s->error) s->plan_again(s, (int)(late - s->late));
     return n;
+}
+static inline int64_t learn(Step *s, int64_t *late, const int64_t *count)
+{
+    unit_ends(s);
+    return learn_within(s, late, count);
 }
 /* What a guard says of a late dim that is now known; false after an error, too. */
 static inline bool holds(Step *s, bool condition, const char *guard)

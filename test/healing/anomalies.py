@@ -1,13 +1,13 @@
 """Streams with one batch that is wrong: what the log tells of it, and that all other steps are those of a stream without it.
 
-anomalies.py FOLDER WINDOW NARROW TOKENS CHOSEN MATCHED PYRAMID CHOICE HALVES BEST COMPUTED      trainers; NARROW: of the same model as WINDOW, its time declared as 8 to 12
+anomalies.py FOLDER WINDOW NARROW TOKENS CHOSEN MATCHED PYRAMID CHOICE HALVES BEST COMPUTED PLACES      trainers; NARROW: of the same model as WINDOW, its time declared as 8 to 12
 """
 import os, subprocess, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import checks, tensors as t
 from checks import fail
 
-folder, window, narrow, tokens, chosen, matched, pyramid, choice, halves, best, computed = sys.argv[1:]
+folder, window, narrow, tokens, chosen, matched, pyramid, choice, halves, best, computed, places = sys.argv[1:]
 r = t.Random(3)
 
 
@@ -51,6 +51,11 @@ def halves_batch(time, batch=2): return {"x": ("F32", [batch, time, 2], r.reals(
 
 
 def computed_batch(*places): return {"x": ("F32", [2], list(map(float, places))), "target": ("F32", [2, 2], r.reals(4))}
+
+
+def places_batch(**at):
+    """Each place is 1, but for those given."""
+    return {"x": ("F32", [2, 4, 2], r.reals(16)), "at": ("F32", [10], [float(at.get("_%d" % k, 1)) for k in range(10)]), "target": ("F32", [10], r.reals(10))}
 
 
 def choice_batch(time, batch=4): return {"x": ("F32", [batch, 3, time], r.reals(batch * 3 * time)), "target": ("F32", [batch, 3], r.reals(batch * 3))}
@@ -139,6 +144,10 @@ set_aside("none to choose", choice, "some_to_choose", choices, choice_batch(3))
 set_aside("fewer than are chosen", choice, "as_many_to_choose", choices, choice_batch(7))
 set_aside("the best of none", best, "some_to_choose", [chosen_batch([True, False, True]), chosen_batch([True]), chosen_batch([False, True])], chosen_batch([False, False]))
 for outside in 8, -9, 1e15: set_aside("computed %g" % outside, computed, "finite_loss", [computed_batch(0, 7), computed_batch(-1, -8), computed_batch(3, 3)], computed_batch(2, outside))
+# ReverseSequence, GridSample (a NaN), GatherElements, GatherND, ScatterElements, ScatterND, RotaryEmbedding, RoiAlign, MaxUnpool, TensorScatter
+good = [places_batch(), places_batch(_0=4, _2=3, _3=-4, _4=3, _5=0, _6=7, _7=0, _8=3, _9=3), places_batch(_0=0)]
+for k, beyond in enumerate([(5, -1), (-1,), (4, -5), (4, -5), (4, -5), (4, -5), (8, -9), (2, -1), (4, -1), (4, -1)]):
+    for outside in beyond: set_aside("place %d at %d" % (k, outside), places, "finite_loss", good, places_batch(**{"_%d" % k: outside}))
 set_aside("a division by half of 1", halves, "divisor_not_zero", [halves_batch(4), halves_batch(2), halves_batch(6)], halves_batch(1))
 
 # more than may be: judged at the hundredth batch, with a checkpoint of that place

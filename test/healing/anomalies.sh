@@ -9,7 +9,7 @@ narrow=$built/trainer
 build healing_tokens "$scratch/tokens.onnx" --loss "cross_entropy(logits, axis=-1)"
 tokens=$built/trainer
 others=()
-for name in chosen matched pyramid choice halves best computed; do
+for name in chosen matched pyramid choice halves best computed places; do
     build healing_$name "$scratch/$name.onnx" --loss "mse(y)"
     others+=("$built/trainer")
 done

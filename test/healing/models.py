@@ -8,9 +8,13 @@ pyramid  a pool, stretched to the size it was made of and added to it: an image 
 choice   the two highest of what a pool gives of the time, and a table's rows for the places of the highest
 best     of each column of the rows that a flag chooses the highest one's row: of no rows there is none
 computed rows of a table for numbers that the model makes of floats
+places   ten operators that pick or put elements, each at a place that the model makes of a float
+distinct the different ids of a batch, a table's rows for them
 halves   a reshape to a size that the model divides by: half the time
 log      the logarithm of a sum that may be negative
 arcsine  of a product: finite at 1, where its gradient is not
+roots    powers of products element by element: of 0 finite, its weight's gradient is not
+spread   a batch norm in training mode, whose variance may be too large for a float
 """
 import os, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -29,7 +33,7 @@ def weight(name, *dims):
 def ints(name, *values): return tensor(name, INT64, [len(values)], values)
 
 
-def write(name, nodes, inputs, outputs, initializers): model("%s/%s.onnx" % (folder, name), graph(nodes, inputs, outputs, initializers))
+def write(name, nodes, inputs, outputs, initializers, opset=18): model("%s/%s.onnx" % (folder, name), graph(nodes, inputs, outputs, initializers), opset)
 
 
 write("window", [node("Conv", ["x", "conv.weight", "conv.bias"], ["c"], "/conv", kernel_shape=[5]), node("Tanh", ["c"], ["t"], "/tanh"),
@@ -70,6 +74,59 @@ write("halves", [node("Shape", ["x"], ["size"], "/size"), node("Gather", ["size"
 
 write("computed", [node("Cast", ["x"], ["place"], "/cast", to=INT64), node("Gather", ["table", "place"], ["y"], "/table", axis=0)],
       [value("x", FLOAT, ["batch"])], [value("y", FLOAT, ["batch", 2])], [weight("table", 8, 2)])
+def places():
+    """Of x (2, 4, 2), also as a matrix of 4 rows."""
+    nodes, given = [node("Reshape", ["x", "matrix"], ["m"], "/matrix")], [weight("scale", 1, 1), ints("matrix", 4, 4), ints("zero", 0), ints("one", 1), ints("two", 2)]
+
+    def add(op, inputs, name, **attributes):
+        nodes.append(node(op, inputs, [name], "/" + name, **attributes))
+        return name
+
+    def shaped(v, name, *dims):
+        given.append(ints(name + ".dims", *dims))
+        return add("Reshape", [v, name + ".dims"], name)
+
+    def number(k):
+        given.append(ints("k%d" % k, k))
+        given.append(ints("k%d.end" % k, k + 1))
+        return add("Slice", ["at", "k%d" % k, "k%d.end" % k], "number%d" % k)
+
+    def place(k): return add("Cast", [number(k)], "place%d" % k, to=INT64)
+
+    def reals(name, *dims):
+        given.append(weight(name, *dims))
+        return name
+
+    def pair(k, other): return add("Concat", [other, place(k)], "pair%d" % k, axis=0)
+    y = [add("ReverseSequence", ["x", pair(0, "two")], "reverse", time_axis=1, batch_axis=0)]
+    log = shaped(add("Log", [number(1)], "log"), "where", 1, 1, 1, 1)
+    y.append(add("GridSample", [shaped("x", "image", 1, 1, 4, 4), add("Concat", [log, log], "grid", axis=3)], "sampled", mode="nearest"))
+    y.append(add("GatherElements", ["m", shaped(place(2), "element", 1, 1)], "elements", axis=1))
+    y.append(add("GatherND", ["m", shaped(pair(3, "one"), "nd", 1, 2)], "gathered"))
+    y.append(add("ScatterElements", ["m", shaped(place(4), "put", 1, 1), reals("update", 1, 1)], "scattered", axis=1))
+    y.append(add("ScatterND", ["m", shaped(pair(5, "one"), "put_nd", 1, 2), reals("update_nd", 1)], "scattered_nd"))
+    y.append(add("RotaryEmbedding", [shaped("x", "head", 1, 1, 4, 4), reals("cosines", 8, 2), reals("sines", 8, 2),
+                                     add("Expand", [shaped(place(6), "position", 1, 1), shaped_dims(given)], "positions")], "rotated"))
+    given.append(tensor("rois", FLOAT, [1, 4], [0.0, 0.0, 1.0, 1.0]))
+    y.append(add("RoiAlign", [shaped("x", "maps", 2, 1, 2, 4), "rois", place(7)], "aligned", sampling_ratio=1))
+    y.append(add("MaxUnpool", [shaped(reals("pooled", 1), "small", 1, 1, 1, 1), shaped(place(8), "largest", 1, 1, 1, 1)], "unpooled", kernel_shape=[2, 2], strides=[2, 2]))
+    y.append(add("TensorScatter", ["x", reals("token", 2, 1, 2), pair(9, "zero")], "cache", axis=1))
+    means = [shaped(add("ReduceMean", [v], "mean%d" % k, keepdims=0), "one%d" % k, 1) for k, v in enumerate(y)]
+    rows = shaped(add("Concat", means, "means", axis=0), "column", 10, 1)
+    shaped(add("MatMul", [rows, "scale"], "product"), "y", 10)
+    return nodes, given
+
+
+def shaped_dims(given):
+    given.append(ints("times", 1, 4))
+    return "times"
+
+
+nodes, given = places()
+write("places", nodes, [value("x", FLOAT, [2, 4, 2]), value("at", FLOAT, [10])], [value("y", FLOAT, [10])], given, opset=24)
+write("distinct", [node("Unique", ["ids"], ["id", "first", "inverse", "counts"], "/distinct"), node("Gather", ["table", "id"], ["rows"], "/table"),
+                   node("Gather", ["rows", "inverse"], ["each"], "/each"), node("MatMul", ["each", "fc.weight"], ["y"], "/fc")],
+      [value("ids", INT64, ["batch"])], [value("y", FLOAT, ["batch", 3])], [weight("table", 11, 4), weight("fc.weight", 4, 3)])
 write("best", [node("NonZero", ["flag"], ["n"], "/chosen"), node("Reshape", ["n", "flat"], ["rows"], "/rows"), node("Gather", ["x", "rows"], ["some"], "/gather", axis=0),
                node("ArgMax", ["some"], ["place"], "/best", axis=0, keepdims=0), node("Gather", ["some", "place"], ["high"], "/pick", axis=0),
                node("MatMul", ["high", "fc.weight"], ["h"], "/fc"), node("ReduceSum", ["h", "first"], ["y"], "/sum", keepdims=0)],
@@ -78,5 +135,12 @@ write("best", [node("NonZero", ["flag"], ["n"], "/chosen"), node("Reshape", ["n"
 X, Y = [value("x", FLOAT, ["batch", 4])], [value("y", FLOAT, ["batch", 1])]
 write("log", [node("Exp", ["x"], ["e"], "/exp"), node("MatMul", ["e", "fc.weight"], ["h"], "/fc"), node("Log", ["h"], ["l"], "/log"), node("Tanh", ["l"], ["y"], "/tanh")],
       X, Y, [tensor("fc.weight", FLOAT, [4, 1], [1.0, 0.5, 0.5, -1.0])])
+write("roots", [node("Mul", ["x", "scale"], ["p"], "/scale"), node("Pow", ["p", "exponent"], ["r"], "/root"), node("Add", ["r", "bias"], ["a"], "/bias"),
+                node("ReduceSum", ["a", "last"], ["y"], "/sum", keepdims=1)], X, Y,
+      [tensor("scale", FLOAT, [4], [1.0, 0.5, 0.25, 0.75]), tensor("bias", FLOAT, [4], [0.1, 0.2, 0.3, 0.4]), ints("last", 1), tensor("exponent", FLOAT, [], [0.75])])
+write("spread", [node("BatchNormalization", ["x", "norm.weight", "norm.bias", "norm.mean", "norm.var"], ["n", "mean_out", "var_out"], "/norm", training_mode=1),
+                 node("MatMul", ["n", "fc.weight"], ["y"], "/fc")], X, Y,
+      [tensor("norm.weight", FLOAT, [4], [1.0] * 4), tensor("norm.bias", FLOAT, [4], [0.0] * 4), tensor("norm.mean", FLOAT, [4], [0.0] * 4),
+       tensor("norm.var", FLOAT, [4], [1.0] * 4), tensor("fc.weight", FLOAT, [4, 1], [0.5, 0.25, -0.25, 0.125])])
 write("arcsine", [node("MatMul", ["x", "fc.weight"], ["h"], "/fc"), node("Asin", ["h"], ["y"], "/asin")], X, Y,
       [tensor("fc.weight", FLOAT, [4, 1], [1.0, 0.25, 0.25, 0.25])])
