@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../device/memory.h"
+#include "../trainer/tensors.h"
 
 static void begins(Watch *watch, Step *step);
 static void ends(Watch *watch, Step *step);
@@ -189,7 +190,7 @@ static void garble(Mend *m, const Part *part, Step *s)
     for (const int *w = touched_writes(&part->touched, s->unit); *w != TOUCHES_END; w++) {
         const Tensor t = touched_tensor(&part->touched, s, *w);
         const size_t bytes = t.bytes < (int64_t)sizeof garbage ? (size_t)t.bytes : sizeof garbage;
-        if (t.dtype == RAW || t.last <= last) continue;
+        if (t.dtype == RAW || t.last <= last || (device_faults(m->device)->poison && !dtype_is_float(t.dtype))) continue;
         if (device_upload(m->device, t.at, garbage, bytes)) s->error = DEVICE_COPY_FAILED;
         return;
     }

@@ -15,7 +15,7 @@ typedef struct {
     int fail_host_memory;      /* the nth time that memory of the host's is asked for, for copies, there is none; 0: none */
     int fail_launch;           /* the nth launch fails; 0: none */
     int garble_launch;         /* the nth launch leaves garbage; 0: none */
-    int poison;                /* that garbage is NaN */
+    int poison;                /* that garbage is NaN, of results that are floats */
     int times;                 /* so many launches from that one on; 0: one */
     char kernel[64];           /* counts launches of this kernel alone; empty: of any */
     int launches, garbled;     /* counted so far; the last one is to leave garbage, and whoever sees to it clears this */
