@@ -125,7 +125,7 @@ static bool moves_alone(const Group *group)
 /* Results first, then operands, then numbers. */
 static int param_order(const Param *p)
 {
-    if (p->result) return p->arg.kind == ARG_STATE;
+    if (p->result) return p->arg.kind == ARG_STATE || p->arg.kind == ARG_KEPT;
     if (p->arg.kind == ARG_VALUE) return 2;
     if (p->arg.kind == ARG_SCRATCH) return 3;
     return p->arg.kind == ARG_EXPR ? 5 : 4;

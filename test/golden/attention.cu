@@ -142,10 +142,12 @@ __global__ void mul_each(float *y, const float *x, Index n)
 
 /* Update kernel of "attn.out.weight"; also of "attn.qkv.weight"; "ln.bias"; "ln.weight"
  * gradient (16, 16) -> weight (16, 16), state
- * 18 operations in one: 28696 bytes less to move */
+ * 22 operations in one: 38168 bytes less to move */
 template <class Index>
-__global__ void update(float *weight, WeightState<float> state, const float *gradient, Hypers hypers, Index n)
+__global__ void update(float *weight, WeightState<float> state, bool *__restrict__ kept, const float *gradient, Hypers hypers,
+                       Index n)
 {
+    int refused = 0;
     const float decay = hypers.lr * hypers.weight_decay;
     const float root = sqrtf(hypers.bias_correction2);
     const float rate = hypers.lr / hypers.bias_correction1;
@@ -153,18 +155,24 @@ __global__ void update(float *weight, WeightState<float> state, const float *gra
         FourInPlace<float> exp_avg_4(state.exp_avg + four), exp_avg_sq_4(state.exp_avg_sq + four);
         FourInPlace<float> weight_4(weight + four);
         const Four<float> gradient_4(gradient + four);
-        FOR_FOUR_EACH (i, four, n) {
+        REDUCES(|, refused)
+        FOR_FOUR_ELEMENTS (i, four, n) {
+            const float exp_avg_i = exp_avg_4[i];
             const float gradient_i = gradient_4[i];
-            const float next_exp_avg = hypers.beta1 * exp_avg_4[i] + hypers.one_minus_beta1 * gradient_i;
-            const float next_exp_avg_sq = hypers.beta2 * exp_avg_sq_4[i] + hypers.one_minus_beta2 * (gradient_i * gradient_i);
+            const float next_exp_avg = hypers.beta1 * exp_avg_i + hypers.one_minus_beta1 * gradient_i;
+            const float exp_avg_sq_i = exp_avg_sq_4[i];
+            const float next_exp_avg_sq = hypers.beta2 * exp_avg_sq_i + hypers.one_minus_beta2 * (gradient_i * gradient_i);
             const float weight_i = weight_4[i];
             const float next_weight = weight_i - decay * weight_i
                     - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + hypers.eps));
-            exp_avg_4[i] = next_exp_avg;
-            exp_avg_sq_4[i] = next_exp_avg_sq;
-            weight_4[i] = next_weight;
+            const bool finite = absolute(next_weight + next_exp_avg + next_exp_avg_sq) < INFINITY;
+            refused |= !finite;
+            exp_avg_4[i] = finite ? next_exp_avg : exp_avg_i;
+            exp_avg_sq_4[i] = finite ? next_exp_avg_sq : exp_avg_sq_i;
+            weight_4[i] = finite ? next_weight : weight_i;
         }
     }
+    if (refused) raise_flag(kept);
 }
 
 /* Row kernel of "/attn/Transpose_3", "/attn/Attention"
@@ -424,8 +432,8 @@ STEP_FUNCTION int train_step(Step *s)
     save_gradient(s, WEIGHT_ATTN_OUT_WEIGHT, d_attn_out, 1024);
     float *const d_attn_out_dot = buffer<float>(s, TRAIN_D_ATTN_OUT_DOT);                           /* (batch*seq, 16) */
     unit(s, 9);   dot(s, d_attn_out_dot, loss_sub, w->attn_out_weight, 1, batch*seq, 16, 16, PLAIN, TRANSPOSED); /* "/attn/out/MatMul" */
-    unit(s, 10);  LAUNCH(s, update, fours(256), 256)(w->attn_out_weight, states->attn_out_weight, d_attn_out, hypers,
-            256);                                                                                   /* "attn.out.weight" */
+    unit(s, 10);  LAUNCH(s, update, fours(256), 256)(w->attn_out_weight, states->attn_out_weight,
+            s->kept + WEIGHT_ATTN_OUT_WEIGHT, d_attn_out, hypers, 256);                             /* "attn.out.weight" */
     float *const d_attn_attention_sum = buffer<float>(s, TRAIN_D_ATTN_ATTENTION_SUM);               /* (batch, 2, seq) */
     unit(s, 11);  LAUNCH(s, sum_of_rows, rows(2*batch*seq, 16), 32)(d_attn_attention_sum, d_attn_out_dot,
             attn_attention, 2*batch*seq, seq);                                                      /* "/attn/Attention" */
@@ -446,8 +454,8 @@ STEP_FUNCTION int train_step(Step *s)
     save_gradient(s, WEIGHT_ATTN_QKV_WEIGHT, d_attn_qkv_dot, 3072);
     float *const d_attn_qkv_dot_2 = buffer<float>(s, TRAIN_D_ATTN_QKV_DOT_2);                       /* (batch*seq, 16) */
     unit(s, 15);  dot(s, d_attn_qkv_dot_2, d_attn_split, w->attn_qkv_weight, 1, batch*seq, 16, 48, PLAIN, TRANSPOSED); /* "/attn/qkv/MatMul" */
-    unit(s, 16);  LAUNCH(s, update, fours(768), 256)(w->attn_qkv_weight, states->attn_qkv_weight, d_attn_qkv_dot,
-            hypers, 768);                                                                           /* "attn.qkv.weight" */
+    unit(s, 16);  LAUNCH(s, update, fours(768), 256)(w->attn_qkv_weight, states->attn_qkv_weight,
+            s->kept + WEIGHT_ATTN_QKV_WEIGHT, d_attn_qkv_dot, hypers, 768);                         /* "attn.qkv.weight" */
 
     /* -- ln -- */
     float *const scratch_3 = buffer<float>(s, TRAIN_SCRATCH_3);
@@ -458,7 +466,9 @@ STEP_FUNCTION int train_step(Step *s)
     LAUNCH(s, sums_of_parts, rows(1, 64*parts_2), 64)(d_ln_sum, d_ln, scratch_3, scratch_3 + 16*parts_2, 16, parts_2); /* "/ln/LayerNormalization" */
     save_gradient(s, WEIGHT_LN_BIAS, d_ln_sum, 64);
     save_gradient(s, WEIGHT_LN_WEIGHT, d_ln, 64);
-    unit(s, 18);  LAUNCH(s, update, fours(16), 256)(w->ln_bias, states->ln_bias, d_ln_sum, hypers, 16); /* "ln.bias" */
-    unit(s, 19);  LAUNCH(s, update, fours(16), 256)(w->ln_weight, states->ln_weight, d_ln, hypers, 16); /* "ln.weight" */
+    unit(s, 18);  LAUNCH(s, update, fours(16), 256)(w->ln_bias, states->ln_bias, s->kept + WEIGHT_LN_BIAS, d_ln_sum,
+            hypers, 16);                                                                            /* "ln.bias" */
+    unit(s, 19);  LAUNCH(s, update, fours(16), 256)(w->ln_weight, states->ln_weight, s->kept + WEIGHT_LN_WEIGHT, d_ln,
+            hypers, 16);                                                                            /* "ln.weight" */
     return s->error;
 }

@@ -125,10 +125,12 @@ __global__ void gradient_over_time(float *__restrict__ gradient_last, float *__r
 
 /* Update kernel of "r"
  * gradient (8, 8) -> weight (8, 8), state
- * 18 operations in one: 7192 bytes less to move */
+ * 22 operations in one: 9560 bytes less to move */
 template <class Index>
-__global__ void update(float *weight, WeightState<float> state, const float *gradient, Hypers hypers, Index n)
+__global__ void update(float *weight, WeightState<float> state, bool *__restrict__ kept, const float *gradient, Hypers hypers,
+                       Index n)
 {
+    int refused = 0;
     const float decay = hypers.lr * hypers.weight_decay;
     const float root = sqrtf(hypers.bias_correction2);
     const float rate = hypers.lr / hypers.bias_correction1;
@@ -136,18 +138,24 @@ __global__ void update(float *weight, WeightState<float> state, const float *gra
         FourInPlace<float> exp_avg_4(state.exp_avg + four), exp_avg_sq_4(state.exp_avg_sq + four);
         FourInPlace<float> weight_4(weight + four);
         const Four<float> gradient_4(gradient + four);
-        FOR_FOUR_EACH (i, four, n) {
+        REDUCES(|, refused)
+        FOR_FOUR_ELEMENTS (i, four, n) {
+            const float exp_avg_i = exp_avg_4[i];
             const float gradient_i = gradient_4[i];
-            const float next_exp_avg = hypers.beta1 * exp_avg_4[i] + hypers.one_minus_beta1 * gradient_i;
-            const float next_exp_avg_sq = hypers.beta2 * exp_avg_sq_4[i] + hypers.one_minus_beta2 * (gradient_i * gradient_i);
+            const float next_exp_avg = hypers.beta1 * exp_avg_i + hypers.one_minus_beta1 * gradient_i;
+            const float exp_avg_sq_i = exp_avg_sq_4[i];
+            const float next_exp_avg_sq = hypers.beta2 * exp_avg_sq_i + hypers.one_minus_beta2 * (gradient_i * gradient_i);
             const float weight_i = weight_4[i];
             const float next_weight = weight_i - decay * weight_i
                     - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + hypers.eps));
-            exp_avg_4[i] = next_exp_avg;
-            exp_avg_sq_4[i] = next_exp_avg_sq;
-            weight_4[i] = next_weight;
+            const bool finite = absolute(next_weight + next_exp_avg + next_exp_avg_sq) < INFINITY;
+            refused |= !finite;
+            exp_avg_4[i] = finite ? next_exp_avg : exp_avg_i;
+            exp_avg_sq_4[i] = finite ? next_exp_avg_sq : exp_avg_sq_i;
+            weight_4[i] = finite ? next_weight : weight_i;
         }
     }
+    if (refused) raise_flag(kept);
 }
 
 /* One step of training.
@@ -192,6 +200,6 @@ STEP_FUNCTION int train_step(Step *s)
     float *const d_rnn = buffer<float>(s, TRAIN_D_RNN);                                             /* (8, 8) */
     unit(s, 7);   dot(s, d_rnn, d_rnn_gradients, rnn_h_before, 1, 8, 8, n*time, TRANSPOSED, PLAIN); /* "/rnn" */
     save_gradient(s, WEIGHT_R, d_rnn, 256);
-    unit(s, 8);   LAUNCH(s, update, fours(64), 256)(w->r, states->r, d_rnn, hypers, 64);            /* "r" */
+    unit(s, 8);   LAUNCH(s, update, fours(64), 256)(w->r, states->r, s->kept + WEIGHT_R, d_rnn, hypers, 64); /* "r" */
     return s->error;
 }

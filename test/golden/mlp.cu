@@ -79,10 +79,12 @@ __global__ void tanh_gradient_and_sum(float *product_out, float *__restrict__ y,
 
 /* Update kernel of "down.weight"; also of "up.bias"; "up.weight"
  * gradient (32, 4) -> weight (32, 4), state
- * 18 operations in one: 14360 bytes less to move */
+ * 22 operations in one: 19096 bytes less to move */
 template <class Index>
-__global__ void update(float *weight, WeightState<float> state, const float *gradient, Hypers hypers, Index n)
+__global__ void update(float *weight, WeightState<float> state, bool *__restrict__ kept, const float *gradient, Hypers hypers,
+                       Index n)
 {
+    int refused = 0;
     const float decay = hypers.lr * hypers.weight_decay;
     const float root = sqrtf(hypers.bias_correction2);
     const float rate = hypers.lr / hypers.bias_correction1;
@@ -90,18 +92,24 @@ __global__ void update(float *weight, WeightState<float> state, const float *gra
         FourInPlace<float> exp_avg_4(state.exp_avg + four), exp_avg_sq_4(state.exp_avg_sq + four);
         FourInPlace<float> weight_4(weight + four);
         const Four<float> gradient_4(gradient + four);
-        FOR_FOUR_EACH (i, four, n) {
+        REDUCES(|, refused)
+        FOR_FOUR_ELEMENTS (i, four, n) {
+            const float exp_avg_i = exp_avg_4[i];
             const float gradient_i = gradient_4[i];
-            const float next_exp_avg = hypers.beta1 * exp_avg_4[i] + hypers.one_minus_beta1 * gradient_i;
-            const float next_exp_avg_sq = hypers.beta2 * exp_avg_sq_4[i] + hypers.one_minus_beta2 * (gradient_i * gradient_i);
+            const float next_exp_avg = hypers.beta1 * exp_avg_i + hypers.one_minus_beta1 * gradient_i;
+            const float exp_avg_sq_i = exp_avg_sq_4[i];
+            const float next_exp_avg_sq = hypers.beta2 * exp_avg_sq_i + hypers.one_minus_beta2 * (gradient_i * gradient_i);
             const float weight_i = weight_4[i];
             const float next_weight = weight_i - decay * weight_i
                     - rate * (next_exp_avg / (sqrtf(next_exp_avg_sq) / root + hypers.eps));
-            exp_avg_4[i] = next_exp_avg;
-            exp_avg_sq_4[i] = next_exp_avg_sq;
-            weight_4[i] = next_weight;
+            const bool finite = absolute(next_weight + next_exp_avg + next_exp_avg_sq) < INFINITY;
+            refused |= !finite;
+            exp_avg_4[i] = finite ? next_exp_avg : exp_avg_i;
+            exp_avg_sq_4[i] = finite ? next_exp_avg_sq : exp_avg_sq_i;
+            weight_4[i] = finite ? next_weight : weight_i;
         }
     }
+    if (refused) raise_flag(kept);
 }
 
 /* One step of training.
@@ -148,11 +156,14 @@ STEP_FUNCTION int train_step(Step *s)
     float *const d_up_add = buffer<float>(s, TRAIN_D_UP_ADD);                                       /* (32) */
     LAUNCH(s, tanh_gradient_and_sum, rows(1, 64*batch), 64)(d_tanh, d_up_add, d_tanh, tanh, batch, 32); /* "/Tanh", "/up/Add" */
     save_gradient(s, WEIGHT_UP_BIAS, d_up_add, 128);
-    unit(s, 7);   LAUNCH(s, update, fours(128), 256)(w->down_weight, states->down_weight, d_down, hypers, 128); /* "down.weight" */
-    unit(s, 8);   LAUNCH(s, update, fours(32), 256)(w->up_bias, states->up_bias, d_up_add, hypers, 32); /* "up.bias" */
+    unit(s, 7);   LAUNCH(s, update, fours(128), 256)(w->down_weight, states->down_weight, s->kept + WEIGHT_DOWN_WEIGHT,
+            d_down, hypers, 128);                                                                   /* "down.weight" */
+    unit(s, 8);   LAUNCH(s, update, fours(32), 256)(w->up_bias, states->up_bias, s->kept + WEIGHT_UP_BIAS, d_up_add,
+            hypers, 32);                                                                            /* "up.bias" */
     float *const d_up = buffer<float>(s, TRAIN_D_UP);                                               /* (16, 32) */
     unit(s, 9);   dot(s, d_up, x, d_tanh, 1, 16, 32, batch, TRANSPOSED, PLAIN);                     /* "/up/MatMul" */
     save_gradient(s, WEIGHT_UP_WEIGHT, d_up, 2048);
-    unit(s, 10);  LAUNCH(s, update, fours(512), 256)(w->up_weight, states->up_weight, d_up, hypers, 512); /* "up.weight" */
+    unit(s, 10);  LAUNCH(s, update, fours(512), 256)(w->up_weight, states->up_weight, s->kept + WEIGHT_UP_WEIGHT, d_up,
+            hypers, 512);                                                                           /* "up.weight" */
     return s->error;
 }
