@@ -59,7 +59,7 @@ include generator/emit/embed.mk
 
 $(BIN): $(OBJECTS)
 	@mkdir -p $(@D)
-	@echo "  LINK     $@"; $(CC) $(CFLAGS) $(SAN) -o $@ $^ -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(CFLAGS) $(SAN) -o $@ $^ -lprotobuf-c -lpthread -lm
 
 $(OBJ)/%.o: generator/%.c $(GEN)/onnx.pb-c.h
 	@mkdir -p $(@D)

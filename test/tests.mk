@@ -40,31 +40,31 @@ $(OBJ)/test/unit/runtime_%.o: test/unit/runtime_%.c
 
 $(addprefix $(TEST_OUT)/,$(UNITS)): $(TEST_OUT)/%: $(OBJ)/test/unit/%.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
-	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lcmocka -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lcmocka -lprotobuf-c -lpthread -lm
 $(addprefix $(TEST_OUT)/,$(RUNTIME_UNITS)): $(TEST_OUT)/%: $(OBJ)/test/unit/%.o $(RUNTIME_OBJ)
 	@mkdir -p $(@D)
 	@echo "  LINK     $@"; $(CXX) $(SAN) -fopenmp -o $@ $^ -lcmocka -lcjson -lzip -lpthread -lm
 $(TEST_OUT)/%_fuzz: $(OBJ)/test/fuzz/%.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
-	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lpthread -lm
 $(TEST_OUT)/ir_run: $(OBJ)/test/ir/run.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
-	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lpthread -lm
 $(TEST_OUT)/interpret_golden: $(OBJ)/test/reference/interpret_golden.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
-	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lcjson -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lcjson -lprotobuf-c -lpthread -lm
 $(TEST_OUT)/interpret_conformance: $(addprefix $(OBJ)/test/conformance/,interpret.o interpret_gradients.o gradients.o) $(OBJ)/runtime/trainer/differences.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
-	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lpthread -lm
 $(TEST_OUT)/field_gradients: $(OBJ)/test/field/gradients.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
-	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lpthread -lm
 $(TEST_OUT)/make_bad_models: $(OBJ)/test/error/make_bad_models.o $(LIBRARY)
 	@mkdir -p $(@D)
-	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lpthread -lm
 $(TEST_OUT)/kernels: $(OBJ)/test/kernels/kernels.o $(TEST_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
-	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lpthread -lm
 
 
 # ---- ONNX's node tests ----
@@ -75,7 +75,7 @@ $(addprefix $(OBJ)/test/conformance/,runner.o runner_gradients.o): $(OBJ)/%.o: %
 	@echo "  CC       $<"; $(CC) -std=gnu11 $(CFLAGS) $(SAN) $(WARN) -I. -MMD -c -o $@ $<
 $(TEST_OUT)/conformance_batch: $(OBJ)/test/conformance/batch.o $(OBJ)/test/conformance/case.o $(OBJ)/test/conformance/lists.o $(OBJ)/test/conformance/gradients.o $(LIBRARY)
 	@mkdir -p $(@D)
-	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lm
+	@echo "  LINK     $@"; $(CC) $(SAN) -o $@ $^ -lprotobuf-c -lpthread -lm
 $(TEST_OUT)/conformance_runner.a: $(OBJ)/test/conformance/runner.o $(OBJ)/test/conformance/runner_gradients.o $(RUNTIME_OBJ) $(OBJ)/runtime/device/blas_host.o $(OBJ)/runtime/device/conv_host.o
 	@mkdir -p $(@D)
 	@echo "  AR       $@"; rm -f $@; ar rcs $@ $^

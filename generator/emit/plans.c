@@ -1,7 +1,10 @@
 /* Evaluates a program's tables at some dims and has plans searched for them.  Needs: points.  Breaks: nothing. */
 #include "emit/plans.h"
 #include "../../runtime/controller/integers.h"
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Beyond UNITS_MOST a search is too dear to make for every program that is generated: the trainer makes its own. */
 enum { TOUCHES_LIMIT = 20000000, PLANS_EACH = 24, POINTS_EACH = 60000, UNITS_MOST = 20000 }; /* POINTS_EACH: of a set of plans, in characters */
@@ -66,6 +69,14 @@ static bool sizes_of(const Layout *l, const Program *p, const int64_t *values, L
     return right;
 }
 
+static void own_sizes(Arena *arena, const Program *p, LibraryInput *in)
+{
+    const int all = program_all_units(p);
+    in->bytes = NEW_ARRAY(arena, int64_t, p->buffers.n + 1);
+    in->flops = NEW_ARRAY(arena, int64_t, all + 1);
+    in->moved = NEW_ARRAY(arena, int64_t, all + 1);
+}
+
 static void fill(const Layout *l, const Program *p, LibraryInput *in)
 {
     Arena *arena = l->arena;
@@ -78,9 +89,7 @@ static void fill(const Layout *l, const Program *p, LibraryInput *in)
     in->units = NEW_ARRAY(arena, LibraryUnit, all + 1);
     in->lives = NEW_ARRAY(arena, LibraryLife, p->buffers.n + 1);
     in->points = NEW_ARRAY(arena, LibraryPoint, p->points.n + 1);
-    in->bytes = NEW_ARRAY(arena, int64_t, p->buffers.n + 1);
-    in->flops = NEW_ARRAY(arena, int64_t, all + 1);
-    in->moved = NEW_ARRAY(arena, int64_t, all + 1);
+    own_sizes(arena, p, in);
     in->touches = encode_touches(l, p);
     in->input_buffer = p->input_buffer;
     for (int u = 0; u < all; u++) {
@@ -117,7 +126,20 @@ static bool repeats(const Layout *l, int64_t *const *values, size_t i)
     return false;
 }
 
-void find_plans(const Layout *l, Program *p)
+/* ---- searches ---- */
+typedef struct Search {
+    Program *program;
+    LibraryInput in;
+    Arena *arena; /* its own */
+    const char *plans[PLANS_EACH];
+    int room, n;
+} Search;
+typedef struct Searches {
+    VEC(Search) list;
+    atomic_int next;
+} Searches;
+
+static void list_searches(const Layout *l, Program *p, Searches *searches)
 {
     static const unsigned larger[] = {0, ~0u, 1, 2}; /* none, all, the first, the second: plans differ by how dims compare */
     LibraryInput in;
@@ -126,12 +148,50 @@ void find_plans(const Layout *l, Program *p)
     const int room = POINTS_EACH / p->points.n < PLANS_EACH ? POINTS_EACH / p->points.n + 1 : PLANS_EACH;
     int64_t *values[sizeof larger / sizeof *larger];
     for (size_t i = 0; i < sizeof larger / sizeof *larger; i++) {
-        const char *plans[PLANS_EACH];
         values[i] = NEW_ARRAY(l->arena, int64_t, symbols_count(l->symbols) + 1);
         choose_dims(l, larger[i], values[i]);
-        if (repeats(l, values, i) || !sizes_of(l, p, values[i], &in)) continue;
-        int n = library_search(l->arena, &in, TOUCHES_LIMIT, plans, room);
-        for (int k = 0; k < n; k++)
-            if (!in_library(p, plans[k])) vec_push(l->arena, &p->library, plans[k]);
+        if (repeats(l, values, i)) continue;
+        own_sizes(l->arena, p, &in);
+        if (sizes_of(l, p, values[i], &in)) vec_push(l->arena, &searches->list, ((Search){.program = p, .in = in, .room = room}));
+    }
+}
+
+static void *search(void *of)
+{
+    Searches *searches = of;
+    for (int i; (i = atomic_fetch_add(&searches->next, 1)) < searches->list.n;) {
+        Search *s = &searches->list.at[i];
+        s->n = library_search(s->arena, &s->in, TOUCHES_LIMIT, s->plans, s->room);
+    }
+    return NULL;
+}
+
+/* All cores search; what is found does not depend on how many there are. */
+static void search_all(Searches *searches)
+{
+    enum { THREADS_MOST = 8 };
+    pthread_t threads[THREADS_MOST];
+    long wanted = sysconf(_SC_NPROCESSORS_ONLN) - 1;
+    int n = 0;
+    if (wanted > THREADS_MOST) wanted = THREADS_MOST;
+    if (wanted > searches->list.n - 1) wanted = searches->list.n - 1;
+    while (n < wanted && !pthread_create(&threads[n], NULL, search, searches)) n++;
+    search(searches);
+    while (n) pthread_join(threads[--n], NULL);
+}
+
+void find_plans(const Layout *l, Program *const *programs, int n)
+{
+    Searches searches = {0};
+    for (int i = 0; i < n; i++)
+        if (program_plans(programs[i])) list_searches(l, programs[i], &searches);
+    for (int i = 0; i < searches.list.n; i++) searches.list.at[i].arena = arena_new();
+    search_all(&searches);
+    for (int i = 0; i < searches.list.n; i++) {
+        Search *s = &searches.list.at[i];
+        for (int k = 0; k < s->n; k++)
+            if (!in_library(s->program, s->plans[k]))
+                vec_push(l->arena, &s->program->library, arena_copy(l->arena, s->plans[k], strlen(s->plans[k])));
+        arena_free(s->arena);
     }
 }

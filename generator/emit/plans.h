@@ -6,5 +6,5 @@
 #include "emit/program.h"
 /* Evaluated at likely dims; false where they are too large. */
 bool plans_input(const Layout *layout, const Program *program, LibraryInput *in);
-void find_plans(const Layout *layout, Program *program);
+void find_plans(const Layout *layout, Program *const *programs, int n); /* of all that train; searched beside each other */
 #endif

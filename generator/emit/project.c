@@ -222,9 +222,7 @@ void emit_project(const Project *project, Arena *arena, Symbols *symbols)
     layout_name(layout, taken, map_count(kernel_names));
     for (int i = 0; i < n; i++) programs[i] = program_make(layout, names[i], groups[i], launches[i]);
     for (int i = 0; i < n; i++)
-        if (program_plans(programs[i])) {
-            pass_rematerialize(arena, symbols, programs[i]);
-            find_plans(layout, programs[i]);
-        }
+        if (program_plans(programs[i])) pass_rematerialize(arena, symbols, programs[i]);
+    find_plans(layout, programs, n);
     write_folder(project, layout, programs, (const Groups *const *)groups, n, kernels, plain, apart);
 }
