@@ -7,7 +7,7 @@ TEST_OUT      := $(abspath out/test)
 RUNTIME_UNITS := $(patsubst test/unit/%.c,%,$(wildcard test/unit/runtime_*.c))
 UNITS         := $(filter-out $(RUNTIME_UNITS),$(patsubst test/unit/%.c,%,$(wildcard test/unit/*.c)))
 TEST_SUPPORT  := $(patsubst %.c,$(OBJ)/%.o,$(wildcard test/support/*.c))
-RUNTIME_OBJ   := $(patsubst %.c,$(OBJ)/%.o,$(wildcard runtime/controller/*.c runtime/trainer/*.c)) $(OBJ)/runtime/device/memory_host.o $(OBJ)/runtime/device/threads_host.o $(OBJ)/runtime/device/copies_host.o $(OBJ)/runtime/device/rates_host.o
+RUNTIME_OBJ   := $(patsubst %.c,$(OBJ)/%.o,$(wildcard runtime/controller/*.c runtime/trainer/*.c)) $(OBJ)/runtime/device/memory_host.o $(OBJ)/runtime/device/threads_host.o $(OBJ)/runtime/device/copies_host.o $(OBJ)/runtime/device/graph_host.o $(OBJ)/runtime/device/rates_host.o
 SCRIPTS       := $(filter-out test/conformance/run.sh test/conformance/unit.sh test/bench/%,$(wildcard test/*/*.sh))
 PROGRAMS      := $(addprefix $(TEST_OUT)/,$(UNITS) $(RUNTIME_UNITS)) $(patsubst test/fuzz/%.c,$(TEST_OUT)/%_fuzz,$(wildcard test/fuzz/*.c)) \
                  $(TEST_OUT)/ir_run $(TEST_OUT)/interpret_golden $(TEST_OUT)/interpret_conformance $(TEST_OUT)/make_bad_models $(TEST_OUT)/field_gradients $(TEST_OUT)/kernels \

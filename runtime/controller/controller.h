@@ -164,7 +164,9 @@ struct Step {
     const char *broken;                                /* with STEP_BROKEN: the guard's name */
     Watch *watch;                                      /* or NULL */
     int unit;                                          /* that runs now */
+    int nth_unit;                                      /* counts units as they come, those that run again too */
     bool begun, ended;                                 /* it has launched something; the watch has seen its results */
+    struct Recording *recording;                       /* of record.h: launches are recorded or replayed; NULL: they run as they come */
     const uint8_t *refused;                            /* by unit and recipe: launches nothing, the watch makes its results; NULL: none */
 };
 /* Returned by run; no weight has changed. */

@@ -91,6 +91,20 @@ void event_variant(FILE *to, const Model *m, int64_t step, const VariantEvent *e
     fputs("}\n", to);
 }
 
+void event_graph(FILE *to, const Model *m, int64_t step, const GraphEvent *event)
+{
+    fputs("{\"event\":", to);
+    json_string(to, event->event);
+    fprintf(to, ",\"step\":%lld", (long long)step);
+    member(to, "program", event->program);
+    fputs(",\"dims\":", to);
+    json_dims(to, m, event->dims);
+    if (*event->why) member(to, "why", event->why);
+    fprintf(to, ",\"launches\":%d,\"graphs\":%d,\"bytes\":%lld,\"milliseconds\":", event->size.launches, event->size.graphs, (long long)event->bytes);
+    json_real(to, event->milliseconds);
+    fputs("}\n", to);
+}
+
 void tally_add(Tally *tally, const char *event, const char *about)
 {
     int i = 0;

@@ -2,6 +2,7 @@
 #ifndef EVENTS_H
 #define EVENTS_H
 #include <stdio.h>
+#include "graphs.h"
 #include "guards.h"
 #include "mend.h"
 #include "variants.h"
@@ -33,6 +34,8 @@ void event_nan(FILE *to, int64_t step, int unit, const char *node, const char *k
 void event_mended(FILE *to, const Model *m, int64_t step, const Mended *event, const int64_t *dims, double milliseconds);
 /* A variant: "variant_compiling", "variant_swapped", "variant_dropped". */
 void event_variant(FILE *to, const Model *m, int64_t step, const VariantEvent *event);
+/* "graph_recorded", "graph_dropped". */
+void event_graph(FILE *to, const Model *m, int64_t step, const GraphEvent *event);
 /* "budget_shrunk": the device refused an arena of so many bytes, and the step was planned again within less; "budget_raised". */
 typedef struct {
     const char *event;

@@ -31,19 +31,12 @@ template <class T> static inline T *buffer(const Step *s, int b)
     return (T *)(s->arena + s->at[b]);
 }
 
-/* A unit's results are wanted: where a launch failed, who watches may have made them another way. */
-static inline void unit_ends(Step *s)
-{
-    if (s->watch && s->begun && !s->ended && (s->watch->every || s->error)) {
-        s->ended = true;
-        s->watch->ends(s->watch, s);
-    }
-}
 /* Where a unit of the step begins, and the one before has ended: its row is in the controller's table of units. */
 static inline void unit(Step *s, int number)
 {
     unit_ends(s);
     s->unit = number;
+    s->nth_unit++;
     s->begun = s->ended = false;
 }
 
@@ -106,7 +99,7 @@ template <class T> static inline void regenerate(Step *s, int point, T *&pointer
             s->program->replay(s, a.unit);
         } else {
             unit_ends(s); /* before anything that it touches lies elsewhere */
-            s->at[a.buffer] = a.at;
+            record_move(s, a.buffer, a.at);
         }
     }
     pointer = buffer<T>(s, b);
@@ -118,16 +111,18 @@ enum CopyKind { COPY_DEVICE, COPY_TO_HOST, COPY_FROM_HOST };
 static inline void copy_bytes(Step *s, void *to, const void *from, int64_t bytes, CopyKind kind)
 {
     if (s->error || bytes <= 0) return;
+    if (kind == COPY_DEVICE) {
+        device_copy(s, to, from, bytes);
+        return;
+    }
+    record_pause(s);
+    if (s->error) return;
 #ifdef __CUDACC__
-    const cudaMemcpyKind way = kind == COPY_DEVICE    ? cudaMemcpyDeviceToDevice
-                               : kind == COPY_TO_HOST ? cudaMemcpyDeviceToHost
-                                                      : cudaMemcpyHostToDevice;
     const cudaStream_t stream = (cudaStream_t)s->stream;
-    bool right = cudaMemcpyAsync(to, from, (size_t)bytes, way, stream) == cudaSuccess;
-    if (kind != COPY_DEVICE) right = cudaStreamSynchronize(stream) == cudaSuccess && right;
-    if (!right) s->error = DEVICE_COPY_FAILED;
+    const cudaMemcpyKind way = kind == COPY_TO_HOST ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+    const bool right = cudaMemcpyAsync(to, from, (size_t)bytes, way, stream) == cudaSuccess;
+    if (cudaStreamSynchronize(stream) != cudaSuccess || !right) s->error = DEVICE_COPY_FAILED;
 #else
-    (void)kind;
     memmove(to, from, (size_t)bytes);
 #endif
 }

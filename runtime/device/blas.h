@@ -23,16 +23,20 @@
  *     BIAS  y = c + bias      RELU  y = max(c + bias, 0)      GELU  y = gelu(x), x = c + bias      GELU_GRADIENT  y = c * gelu'(x)
  * with gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).  bias (n) may be missing; x, like c, is written by GELU where it
  * is wanted, and read by GELU_GRADIENT. */
-enum KnownEpilogue { OWN_KERNEL, BIAS, RELU, GELU, GELU_GRADIENT };
+enum KnownEpilogue : int64_t { OWN_KERNEL, BIAS, RELU, GELU, GELU_GRADIENT };
 
-/* A kernel that waits for a product.  run does one of `shares` equal shares of its work; all of it where it is not `apart`. */
-struct Epilogue {
-    const char *kernel;
-    Work work;
-    bool apart;
+/* What a library would have to do in its place. */
+struct LibraryForm {
     KnownEpilogue known = OWN_KERNEL;
     void *y = NULL, *x = NULL;
     const void *bias = NULL;
+};
+
+/* A kernel that waits for a product.  run does one of `shares` equal shares of its work; all of it where it is not `apart`. */
+struct Epilogue : LibraryForm {
+    const char *kernel;
+    Work work;
+    bool apart;
     virtual void run(Step *s, int64_t share, int64_t shares) const = 0;
 
   protected:
@@ -138,15 +142,7 @@ template <class T, class A>
 static inline void dot_add(Step *s, T *c, const A *a, const A *b, const T *u, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a,
                            bool trans_b, const Epilogue *epilogue = NULL)
 {
-    if (c != u && !s->error && batch * m * n > 0) {
-        const size_t bytes = (size_t)(batch * m * n) * sizeof *c;
-#ifdef __CUDACC__
-        if (cudaMemcpyAsync(c, u, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)s->stream) != cudaSuccess)
-            s->error = DEVICE_COPY_FAILED;
-#else
-        memcpy(c, u, bytes);
-#endif
-    }
+    if (c != u && !s->error && batch * m * n > 0) device_copy(s, c, u, batch * m * n * (int64_t)sizeof *c);
     dot(s, c, a, b, batch, m, n, k, trans_a, trans_b, true, epilogue);
 }
 template <class T, class A>

@@ -35,17 +35,29 @@ static cublasStatus_t gemm(const Step *s, cublasOperation_t tb, cublasOperation_
                                       type_of(a), lda, apart.a, &kept, c, type_of(c), n, apart.c, batch, compute, CUBLAS_GEMM_DEFAULT);
 }
 
+template <class R, class T> struct LibraryDot {
+    static constexpr bool aside = false;
+    R *c;
+    const T *a, *b;
+    Apart apart;
+    int64_t batch, m, n, k;
+    int ta, tb, add, tf32; /* tf32: as the step has it; here so that no byte is left out */
+    int run(Step *s) const
+    {
+        const cublasStatus_t status = gemm(s, tb ? CUBLAS_OP_T : CUBLAS_OP_N, ta ? CUBLAS_OP_T : CUBLAS_OP_N, (int)n, (int)m, (int)k, b,
+                                           (int)(tb ? k : n), a, (int)(ta ? m : k), c, apart, (int)batch, add);
+        if (status != CUBLAS_STATUS_SUCCESS) s->error = DEVICE_LAUNCH_FAILED;
+        return 0;
+    }
+};
 template <class R, class T>
 static void library_dot(Step *s, R *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
                         bool tb, bool add)
 {
-    if (batch > INT_MAX || m > INT_MAX || n > INT_MAX || k > INT_MAX) {
+    if (batch > INT_MAX || m > INT_MAX || n > INT_MAX || k > INT_MAX)
         s->error = DEVICE_LAUNCH_FAILED;
-        return;
-    }
-    const cublasStatus_t status = gemm(s, tb ? CUBLAS_OP_T : CUBLAS_OP_N, ta ? CUBLAS_OP_T : CUBLAS_OP_N, (int)n, (int)m, (int)k, b,
-                                       (int)(tb ? k : n), a, (int)(ta ? m : k), c, apart, (int)batch, add);
-    if (status != CUBLAS_STATUS_SUCCESS) s->error = DEVICE_LAUNCH_FAILED;
+    else
+        perform(s, LibraryDot<R, T>{c, a, b, apart, batch, m, n, k, ta, tb, add, s->tf32});
 }
 
 /* Any other type: a thread a result. */
@@ -95,13 +107,24 @@ static void dot_of(Step *s, T *c, const T *a, const T *b, Apart apart, int64_t b
 {
     return false;
 }
+template <class R, class T> struct LibraryEpilogue {
+    static constexpr bool aside = false;
+    const T *a, *b;
+    int64_t m, n, k;
+    LibraryForm form;
+    int ta, tb;
+    int run(Step *s) const
+    {
+        return lt_dot(s, type_of((const R *)NULL), type_of((const T *)NULL), a, b, m, n, k, ta, tb, form);
+    }
+};
 template <class R, class T>
-static bool library_epilogue(Step *s, const R *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, bool ta, bool tb, const Epilogue &e)
+static bool library_epilogue(Step *s, const R *, const T *a, const T *b, int64_t m, int64_t n, int64_t k, bool ta, bool tb, const Epilogue &e)
 {
     if constexpr (std::is_integral<T>::value)
         return false;
     else
-        return lt_dot(s, type_of(c), type_of(a), a, b, m, n, k, ta, tb, e);
+        return e.known != OWN_KERNEL && perform(s, LibraryEpilogue<R, T>{a, b, m, n, k, e, ta, tb});
 }
 
 template <class R, class T>
@@ -112,8 +135,8 @@ static void dot_then(Step *s, R *c, const T *a, const T *b, int64_t batch, int64
         if (epilogue && k > 0 && batch == 1 && !add && library_epilogue(s, c, a, b, m, n, k, ta, tb, *epilogue)) return;
         if (k > 0)
             dot_of(s, c, a, b, {m * k, k * n, m * n}, batch, m, n, k, ta, tb, add);
-        else if (!add && cudaMemsetAsync(c, 0, (size_t)(batch * m * n) * sizeof *c, (cudaStream_t)s->stream) != cudaSuccess)
-            s->error = DEVICE_LAUNCH_FAILED;
+        else if (!add)
+            device_zeros(s, c, batch * m * n * (int64_t)sizeof *c);
     }
     if (epilogue && !s->error) epilogue->run(s, 0, 1);
 }

@@ -355,6 +355,20 @@ static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t
     plain_dot(s, c, a, b, batch, m, n, k, ta, tb, add);
 }
 
+/* A product as the simulator records it. */
+template <class R, class T> struct WholeDot {
+    static constexpr bool aside = false;
+    R *c;
+    const T *a, *b;
+    int64_t batch, m, n, k;
+    int ta, tb, add, apart; /* apart: no byte is left out */
+    int run(Step *s) const
+    {
+        dot_of(s, c, a, b, batch, m, n, k, ta, tb, add);
+        return 0;
+    }
+};
+
 template <class R, class T>
 static void dot_then(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add,
                      const Epilogue *epilogue)
@@ -367,21 +381,35 @@ static void dot_then(Step *s, R *c, const T *a, const T *b, int64_t batch, int64
         if (blocks > 1 && m <= INT_MAX && n <= INT_MAX && k <= INT_MAX)
             return dot_in_blocks(s, c, a, b, batch, m, n, k, ta, tb, add, *epilogue, blocks);
     }
-    if (wanted && k == 0 && !add) memset((void *)c, 0, (size_t)(batch * m * n) * sizeof *c);
-    if (wanted && k > 0) dot_of(s, c, a, b, batch, m, n, k, ta, tb, add);
+    if (wanted && k == 0 && !add) device_zeros(s, c, batch * m * n * (int64_t)sizeof *c);
+    if (wanted && k > 0) perform(s, WholeDot<R, T>{c, a, b, batch, m, n, k, ta, tb, add, 0});
     if (epilogue && !s->error) run_block(s, *epilogue, 0, 1);
 }
+
+template <class R, class T> struct ApartDots {
+    static constexpr bool aside = false;
+    R *c;
+    const T *a, *b;
+    Apart apart;
+    int64_t batch, m, n, k;
+    int ta, tb;
+    int run(Step *s) const
+    {
+        if constexpr (std::is_same<R, T>::value && std::is_floating_point<T>::value)
+            apart_of(c, a, b, apart, batch, m, n, k, ta, tb);
+        else
+            for (int64_t i = 0; i < batch; i++)
+                dot_of(s, c + i * apart.c, a + i * apart.a, b + i * apart.b, 1, m, n, k, ta, tb, apart.c == 0 && i > 0);
+        return 0;
+    }
+};
 
 template <class R, class T>
 static void dots_apart(Step *s, R *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 {
     if (m > INT_MAX || n > INT_MAX || k > INT_MAX) s->error = DEVICE_LAUNCH_FAILED;
     if (!launch_wanted(s, elements(batch * m * n), "dot_apart")) return;
-    if constexpr (std::is_same<R, T>::value && std::is_floating_point<T>::value)
-        apart_of(c, a, b, apart, batch, m, n, k, ta, tb);
-    else
-        for (int64_t i = 0; i < batch; i++)
-            dot_of(s, c + i * apart.c, a + i * apart.a, b + i * apart.b, 1, m, n, k, ta, tb, apart.c == 0 && i > 0);
+    perform(s, ApartDots<R, T>{c, a, b, apart, batch, m, n, k, ta, tb});
 }
 
 #define DOT_AS(R, T)                                                                                                               \

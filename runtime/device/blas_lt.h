@@ -45,7 +45,7 @@ static LtChoice *lt_place(LtChoices *all)
     return oldest;
 }
 
-static cublasLtEpilogue_t lt_epilogue(const Epilogue &e)
+static cublasLtEpilogue_t lt_epilogue(const LibraryForm &e)
 {
     switch (e.known) {
     case BIAS: return CUBLASLT_EPILOGUE_BIAS;
@@ -81,7 +81,7 @@ struct LtProduct {
         good = good && cublasLtMatrixLayoutCreate(layout, type, (uint64_t)rows, (uint64_t)columns, rows) == CUBLAS_STATUS_SUCCESS;
     }
     void describe(cublasComputeType_t compute, cudaDataType_t type, cudaDataType_t result, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
-                  const Epilogue &e)
+                  const LibraryForm &e)
     {
         good = cublasLtMatmulDescCreate(&product, compute, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS;
         set(CUBLASLT_MATMUL_DESC_TRANSA, tb ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -128,7 +128,7 @@ static void lt_ask(LtChoice *choice, cublasLtHandle_t library, const LtProduct &
 
 /* False where the library has nothing for it: then nothing was done. */
 static bool lt_dot(Step *s, cudaDataType_t result, cudaDataType_t type, const void *a, const void *b, int64_t m, int64_t n, int64_t k, bool ta,
-                   bool tb, const Epilogue &e)
+                   bool tb, const LibraryForm &e)
 {
     int64_t workspace_bytes = 0;
     void *const workspace = device_blas_workspace(s->device, &workspace_bytes);

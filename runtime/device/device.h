@@ -48,7 +48,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "../controller/controller.h"
+#include "../controller/record.h"
 #include "memory.h"
 
 /* The type of indices.  A kernel that is a `template <class Index>` has two forms on CUDA, where 64-bit arithmetic takes two registers
@@ -78,14 +78,6 @@ static inline Work rows(int64_t n, int64_t each, int64_t shares)
     return {n, each < 1 ? 1 : each, shares};
 }
 
-/* The first launch of a unit: who watches is told, and a unit whose results come another way launches nothing. */
-static inline void unit_begins(Step *s)
-{
-    s->begun = true;
-    if (s->refused && s->refused[s->unit]) s->error = STEP_REFUSED;
-    if (!s->error && s->watch && s->watch->every) s->watch->begins(s->watch, s);
-}
-
 /* False where nothing is to be launched: no work, an earlier error, or a fault that a test ordered. */
 static inline bool launch_wanted(Step *s, Work work, const char *kernel)
 {
@@ -93,7 +85,7 @@ static inline bool launch_wanted(Step *s, Work work, const char *kernel)
     if (!s->begun) unit_begins(s);
     if (s->error) return false;
     s->kernel = kernel;
-    s->error = device_launching(s->device, kernel);
+    if (!s->recording) s->error = device_launching(s->device, kernel); /* else asked when it is launched */
     return !s->error;
 }
 

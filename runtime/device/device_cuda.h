@@ -4,6 +4,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <string.h>
+#include <utility>
 
 typedef __nv_bfloat16 bfloat16;
 #define DEVICE __host__ __device__ inline
@@ -105,6 +107,59 @@ __device__ inline void raise_flag(bool *flag)
 
 enum { MOST_BLOCKS = 1 << 20 };
 
+/* A kernel's launch as plain bytes: its head, then each argument at a multiple of its alignment (NodeKind, graph.h). */
+template <class... P> struct PackedLaunch {
+    struct Layout {
+        unsigned short at[sizeof...(P) + 1]; /* ends with 0 */
+        size_t bytes;
+    };
+    static constexpr Layout lay_out()
+    {
+        constexpr size_t sizes[] = {sizeof(P)..., 0}, alignments[] = {alignof(P)..., 1};
+        Layout l = {};
+        l.bytes = sizeof(KernelLaunch);
+        for (size_t i = 0; i < sizeof...(P); i++) {
+            l.bytes = (l.bytes + alignments[i] - 1) / alignments[i] * alignments[i];
+            l.at[i] = (unsigned short)l.bytes;
+            l.bytes += sizes[i];
+        }
+        return l;
+    }
+    static constexpr Layout layout = lay_out();
+    alignas(16) unsigned char bytes[layout.bytes] = {}; /* zeros where nothing lies: launches are compared */
+
+    PackedLaunch(const KernelLaunch &head, const P &...arguments)
+    {
+        const void *const from[] = {&arguments..., NULL};
+        constexpr size_t sizes[] = {sizeof(P)..., 0};
+        memcpy(bytes, &head, sizeof head);
+        for (size_t i = 0; i < sizeof...(P); i++) memcpy(bytes + layout.at[i], from[i], sizes[i]);
+    }
+#ifdef DEVICE_SIM
+    template <size_t... I> static int simulate(Step *s, const KernelLaunch *l, std::index_sequence<I...>)
+    {
+        const char *const from = (const char *)l;
+        return sim_launch<P...>(s, l->name, l->blocks, (int)l->threads, (void (*)(P...))l->kernel, *(const P *)(from + layout.at[I])...);
+    }
+#endif
+    static int run(Step *s, const void *what)
+    {
+        const KernelLaunch *const l = (const KernelLaunch *)what;
+#ifdef DEVICE_SIM
+        s->error = simulate(s, l, std::make_index_sequence<sizeof...(P)>());
+#else
+        void *arguments[sizeof...(P) + 1];
+        for (size_t i = 0; i < sizeof...(P); i++) arguments[i] = (char *)what + layout.at[i];
+        if (cudaLaunchKernel(l->kernel, dim3(l->blocks), dim3(l->threads), arguments, 0, (cudaStream_t)s->stream) != cudaSuccess) {
+            (void)cudaGetLastError(); /* told here: no later launch is blamed for it */
+            s->error = DEVICE_LAUNCH_FAILED;
+        }
+#endif
+        return 0;
+    }
+    static constexpr NodeKind kind = {run, layout.at, false};
+};
+
 template <class... P> struct CudaLaunch {
     Step *s;
     void (*kernel)(P...);
@@ -117,12 +172,11 @@ template <class... P> struct CudaLaunch {
         const int64_t most = MOST_BLOCKS / work.at_once, each = (int64_t)threads * work.at_once;
         const int64_t wanted = work.each ? work.n : (work.n + each - 1) / each;
         const unsigned blocks = (unsigned)(wanted < most ? wanted : most);
-#ifdef DEVICE_SIM
-        s->error = sim_launch<P...>(s, name, blocks, threads, kernel, static_cast<P>(a)...);
-#else
-        kernel<<<blocks, threads, 0, (cudaStream_t)s->stream>>>(static_cast<P>(a)...);
-        if (cudaGetLastError() != cudaSuccess) s->error = DEVICE_LAUNCH_FAILED;
-#endif
+        const PackedLaunch<P...> launch({name, (const void *)kernel, blocks, (unsigned)threads}, static_cast<P>(a)...);
+        if (s->recording)
+            record(s, &launch.kind, launch.bytes, sizeof launch.bytes);
+        else
+            launch.run(s, launch.bytes);
     }
 };
 template <class... P> CudaLaunch<P...> launch_of(Step *s, void (*kernel)(P...), const char *name, Work work, int threads)
@@ -187,5 +241,36 @@ __device__ inline int64_t block_before(int64_t n, int64_t *all)
     }
     __syncthreads();
     return before;
+}
+
+/* ---- copies and zeros, in order with the launches ---- */
+struct CopyOnDevice {
+    static constexpr bool aside = true;
+    void *to;
+    const void *from;
+    int64_t bytes;
+    int run(Step *s) const
+    {
+        if (cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)s->stream) != cudaSuccess) s->error = DEVICE_COPY_FAILED;
+        return 0;
+    }
+};
+struct ZerosOnDevice {
+    static constexpr bool aside = true;
+    void *to;
+    int64_t bytes;
+    int run(Step *s) const
+    {
+        if (cudaMemsetAsync(to, 0, (size_t)bytes, (cudaStream_t)s->stream) != cudaSuccess) s->error = DEVICE_LAUNCH_FAILED;
+        return 0;
+    }
+};
+static inline void device_copy(Step *s, void *to, const void *from, int64_t bytes)
+{
+    perform(s, CopyOnDevice{to, from, bytes});
+}
+[[maybe_unused]] static inline void device_zeros(Step *s, void *to, int64_t bytes)
+{
+    perform(s, ZerosOnDevice{to, bytes});
 }
 #endif

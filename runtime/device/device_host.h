@@ -1,6 +1,7 @@
 /* device.h for a C++ compiler: the processor plays the device.  A block is one thread; a kernel's inner loop is what vectorises. */
 #ifndef DEVICE_HOST_H
 #define DEVICE_HOST_H
+#include <string.h>
 #include "half.h"
 #include "threads.h"
 
@@ -143,4 +144,35 @@ VECTOR_1(log) VECTOR_1(log1p) VECTOR_1(sin) VECTOR_1(cos) VECTOR_1(tan) VECTOR_1
     VECTOR_1(cosh) VECTOR_1(asinh) VECTOR_1(acosh) VECTOR_1(atanh) VECTOR_1(tanh) VECTOR_1(erf) VECTOR_2(pow)
 }
 #endif
+
+/* ---- copies and zeros, in order with the launches; recorded where the simulator shares them ---- */
+struct CopyOnHost {
+    static constexpr bool aside = true;
+    void *to;
+    const void *from;
+    int64_t bytes;
+    int run(Step *) const
+    {
+        memmove(to, from, (size_t)bytes);
+        return 0;
+    }
+};
+struct ZerosOnHost {
+    static constexpr bool aside = true;
+    void *to;
+    int64_t bytes;
+    int run(Step *) const
+    {
+        memset(to, 0, (size_t)bytes);
+        return 0;
+    }
+};
+static inline void device_copy(Step *s, void *to, const void *from, int64_t bytes)
+{
+    perform(s, CopyOnHost{to, from, bytes});
+}
+static inline void device_zeros(Step *s, void *to, int64_t bytes)
+{
+    perform(s, ZerosOnHost{to, bytes});
+}
 #endif

@@ -26,6 +26,7 @@ static inline DeviceFaults faults_ordered(void)
     faults.fail_allocation = (int)fault_number(text, "allocation=");
     faults.room = fault_number(text, "room=");
     faults.fail_host_memory = (int)fault_number(text, "host_memory=");
+    faults.fail_graph = (int)fault_number(text, "graph=");
     faults.fail_launch = (int)fault_number(text, "launch=");
     faults.slow_copy_us = fault_number(text, "slow_copy=");
     return faults;

@@ -13,6 +13,7 @@ typedef struct {
     int fail_allocation;       /* the nth allocation from now fails; 0: none */
     int64_t room;              /* from then on the device has that many bytes for this program, in all; 0: as many as it has */
     int fail_host_memory;      /* the nth time that memory of the host's is asked for, for copies, there is none; 0: none */
+    int fail_graph;            /* the nth launch of a graph fails; 0: none */
     int fail_launch;           /* the nth launch fails; 0: none */
     int garble_launch;         /* the nth launch leaves garbage; 0: none */
     int poison;                /* that garbage is NaN, of results that are floats */
@@ -26,12 +27,16 @@ typedef struct {
 int device_open(Device **device, int64_t limit);       /* limit in bytes for allocations, 0: what is free */
 void device_close(Device *device);
 const char *device_kind(void);                         /* as make's DEVICE: "cuda", "host" */
+bool device_has_graphs(void);                          /* launches can be kept and launched again as a whole (graph.h); false on the processor */
 bool device_has_forms(void);                           /* a launch chooses among forms of its kernel (width of indices, fours); false on the processor */
 const char *device_name(const Device *device);         /* "NVIDIA H200", "processor, 2 threads" */
 int64_t device_free_bytes(const Device *device);       /* now */
 int64_t device_overhead_bytes(const Device *device);   /* context and libraries, measured at open; 0 on the host */
 int device_allocate(Device *device, size_t bytes, void **at); /* aligned to 256; contents undefined (host: filled with 0xA5 when DISC_POISON is set) */
 void device_release(Device *device, void *at);
+/* Memory that the driver takes for this program beside allocations: counted, and within the limit. */
+int device_take(Device *device, int64_t bytes);
+void device_give(Device *device, int64_t bytes);
 int device_allocate_host(Device *device, size_t bytes, void **at); /* memory of the host that kernels can reach, aligned to 256; not counted */
 void device_release_host(Device *device, void *at);
 int64_t device_high_water(const Device *device);       /* most bytes allocated at once */

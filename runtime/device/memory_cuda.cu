@@ -126,6 +126,11 @@ const char *device_kind(void)
     return "cuda";
 }
 
+bool device_has_graphs(void)
+{
+    return true;
+}
+
 bool device_has_forms(void)
 {
     return true;
@@ -199,6 +204,19 @@ void device_release(Device *device, void *at)
         cudaFree(at);
         return;
     }
+}
+
+int device_take(Device *device, int64_t bytes)
+{
+    if (device->limit && bytes > device->limit - device->used) return DEVICE_OUT_OF_MEMORY;
+    device->used += bytes;
+    if (device->used > device->high_water) device->high_water = device->used;
+    return DEVICE_OK;
+}
+
+void device_give(Device *device, int64_t bytes)
+{
+    device->used -= bytes;
 }
 
 int device_allocate_host(Device *, size_t bytes, void **at)

@@ -49,6 +49,11 @@ const char *device_kind(void)
     return "host";
 }
 
+bool device_has_graphs(void)
+{
+    return device_has_forms();
+}
+
 bool device_has_forms(void)
 {
 #ifdef DEVICE_SIM
@@ -119,6 +124,19 @@ void device_release(Device *device, void *at)
         free(at);
         return;
     }
+}
+
+int device_take(Device *device, int64_t bytes)
+{
+    if (device->limit && bytes > device->limit - device->used) return DEVICE_OUT_OF_MEMORY;
+    device->used += bytes;
+    if (device->used > device->high_water) device->high_water = device->used;
+    return DEVICE_OK;
+}
+
+void device_give(Device *device, int64_t bytes)
+{
+    device->used -= bytes;
 }
 
 int device_allocate_host(Device *, size_t bytes, void **at)

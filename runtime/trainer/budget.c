@@ -30,6 +30,11 @@ static int64_t room_within(const Session *s, int64_t bytes)
     return bytes - device_overhead_bytes(s->device) - s->state_bytes;
 }
 
+int64_t budget_left(const Session *s)
+{
+    return room_within(s, s->budget) - s->arena_bytes;
+}
+
 /* Where late dims at their bounds do not fit, a hopeful plan, if there is one. */
 static int hope(Session *s, const Program *program, int64_t room, const Plan **plan, Fault *fault)
 {
@@ -92,6 +97,7 @@ int session_no_room(const Session *session, int64_t least, const char *what, Fau
 static int grow_arena(Session *s, int64_t bytes)
 {
     if (bytes <= s->arena_bytes) return 0;
+    graphs_drop(s->graphs, "the arena is replaced");
     device_release(s->device, s->arena);
     s->arena = NULL;
     s->arena_bytes = 0;

@@ -12,6 +12,8 @@
 int64_t budget_margin(int64_t free_bytes);
 /* Sets the session's limit and budget; the device is open. */
 void budget_open(Session *s);
+/* Bytes that the budget leaves beside state and arena. */
+int64_t budget_left(const Session *s);
 /* Plans a step of the program at s->dims and sees to its arena: s->plan. */
 int step_plan(Session *s, const Program *program, Fault *fault);
 #endif

@@ -33,14 +33,16 @@ static int prove(Session *s, const Program *generic, const Program *candidate, c
     double seconds[2];
     Step steps[2];
     int errors[2], failed = device_download(s->device, before, s->state, bytes);
+    s->proving = true;
     errors[0] = launch_either(s, generic_first ? generic : candidate, generic, batch, &steps[0], &seconds[0]);
     if (!failed) failed = device_download(s->device, first, s->state, bytes);
     if (!failed) failed = device_upload(s->device, s->state, before, bytes);
     int status = device_fault(failed, "copying weights to prove a variant", fault);
     if (!status) status = step_place(s, generic, fault);
     if (!status) status = step_upload(s, generic, batch, fault);
+    if (!status) errors[1] = launch_either(s, generic_first ? candidate : generic, generic, batch, &steps[1], &seconds[1]);
+    s->proving = false;
     if (status) return status;
-    errors[1] = launch_either(s, generic_first ? candidate : generic, generic, batch, &steps[1], &seconds[1]);
     failed = device_download(s->device, before, s->state, bytes);
     if (!failed && generic_first) failed = device_upload(s->device, s->state, first, bytes);
     const bool same =
@@ -100,6 +102,7 @@ int heal_run(Session *session, const Program *program, const Batch *batch, Step 
     Session *s = session;
     double seconds;
     int status = 0;
+    const int64_t graphs_before = graphs_bytes(s->graphs);
     const bool lean = s->model->train && program == s->model->train->lean, trains = program == s->model->train || lean;
     const bool mends = trains && s->mend && mend_possible(s->mend);
     const bool verifies = mends && s->options.verify_every && batch->number % s->options.verify_every == 0;
@@ -121,6 +124,8 @@ int heal_run(Session *session, const Program *program, const Batch *batch, Step 
     const bool at_fault = result->kept && result->cause == KEPT_ONCE; /* the variant alone makes it */
     if (varied && (mended || at_fault || first != *error)) variants_failed(s->variants, s->dims);
     if (mends) result->peak_bytes += mend_bytes(s->mend);
+    const int64_t graphs = graphs_bytes(s->graphs);
+    result->peak_bytes += graphs > graphs_before ? graphs : graphs_before;
     if (result->peak_bytes > s->peak_bytes) s->peak_bytes = result->peak_bytes;
     return status;
 }

@@ -153,6 +153,19 @@ int log_planned_late(Log *log, const Session *session, int64_t step, const StepR
     return finish_line(log, fault);
 }
 
+int log_graphs(Log *log, const Session *session, int64_t step, Fault *fault)
+{
+    GraphEvent event;
+    int status = 0;
+    while (!status && session->graphs && graphs_event(session->graphs, &event)) {
+        tally_add(&log->tally, event.event, event.why);
+        if (!log->out) continue;
+        event_graph(log->out, session->model, step, &event);
+        status = finish_line(log, fault);
+    }
+    return status;
+}
+
 int log_variants(Log *log, const Session *session, int64_t step, Fault *fault)
 {
     VariantEvent event;

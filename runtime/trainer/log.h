@@ -27,6 +27,8 @@ int log_budget(Log *log, const Session *session, int64_t step, const StepResult 
 int log_mended(Log *log, const Session *session, int64_t step, const Mended *event, const StepResult *result, Fault *fault);
 /* Late dims at their bounds did not fit: the step was planned again as they became known. */
 int log_planned_late(Log *log, const Session *session, int64_t step, const StepResult *result, Fault *fault);
+/* Whatever happened to graphs since it was last told. */
+int log_graphs(Log *log, const Session *session, int64_t step, Fault *fault);
 /* Whatever happened to variants since it was last told. */
 int log_variants(Log *log, const Session *session, int64_t step, Fault *fault);
 int log_summary(Log *log, int64_t batches, int64_t trained, Fault *fault);

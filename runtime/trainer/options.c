@@ -68,6 +68,8 @@ static const Row rows[] = {
     {"Training", "variants", "auto|off|eager",
      "compile the step anew for dims that take long, beside the run; swapped in where it gives the same bits faster; eager: for any dims", T,
      CHOICE, AT(variants), "auto|off|eager"},
+    {"Training", "graphs", "auto|off|on", "record the step for dims that come often, and launch it as a whole; auto: on a GPU", T, CHOICE, AT(graphs),
+     "auto|off|on"},
     {"Anomalies", "verify-every", "N", "compare each unit of every Nth step with its operations one by one, which take over where it differs", T, COUNT,
      AT(verify_every), NULL},
     {"Anomalies", "trace-nan", NULL, "name the first node whose kernel made a NaN (of a fused kernel: its last node); slower", T, FLAG, AT(trace_nan),

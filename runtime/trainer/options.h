@@ -28,6 +28,7 @@ typedef struct {
     const char *quarantine;
     bool trace_nan;
     int64_t verify_every;
+    int graphs;   /* 0 auto, 1 off, 2 on */
     int variants; /* 0 auto, 1 off, 2 eager */
     const char *checkpoint;
     int64_t checkpoint_every; /* 0: at the end and on signals */

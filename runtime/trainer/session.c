@@ -81,6 +81,10 @@ int session_open(Session **session, const Model *m, const SessionOptions *option
         s->variants = variants_create(m, &wanted);
         if (!s->variants) status = fault_memory(fault);
     }
+    if (!status && options->graphs && m->train && options->training && device_has_graphs()) {
+        s->graphs = graphs_create(m, s->device);
+        if (!s->graphs) status = fault_memory(fault);
+    }
     if (!status && m->train && options->trace_nan) {
         s->trace = trace_create(s->device);
         if (!s->trace) status = fault_memory(fault);
@@ -100,6 +104,7 @@ void session_close(Session *session)
 {
     if (!session) return;
     session_drop_gradients(session);
+    graphs_destroy(session->graphs);
     copies_close(session->copies);
     if (session->device) device_release(session->device, session->arena);
     if (session->device) device_release(session->device, session->state);
@@ -319,6 +324,15 @@ static void step_broke(Session *s, const Step *step, int error, StepResult *resu
         if (!strcmp(m->guards[i].name, step->broken)) breach_of_guard(&result->breach, m, &m->guards[i], s->late, &arrival);
 }
 
+/* Whether the step can be replayed: nothing in it is decided, watched or copied by the host, except that it reads the loss. */
+static bool may_replay(const Session *s, const Program *program, MendWatch watch, const Step *step)
+{
+    const DeviceFaults *faults = device_faults(s->device);
+    const bool watched = watch != MEND_FAILURES || step->refused || (step->watch && step->watch->every) || s->gradients || s->trace;
+    const bool ordered = (faults->fail_launch || faults->garble_launch) && !faults->fail_graph;
+    return s->graphs && program->n_units && !s->proving && !watched && !ordered && !step->copies && !s->plan->hopeful && !program->n_late;
+}
+
 /* Runs a step; 0 or its error. */
 int step_launch(Session *s, const Program *program, int64_t number, MendWatch watch, Step *step, double *seconds)
 {
@@ -343,10 +357,17 @@ int step_launch(Session *s, const Program *program, int64_t number, MendWatch wa
     step->loss = NAN; /* until the commit point */
     const bool mends = s->mend && program->n_units && watch != MEND_NOTHING;
     if (mends) mend_begin(s->mend, step, watch);
+    const bool replays = may_replay(s, program, watch, step);
+    if (replays) graphs_begin(s->graphs, step, budget_left(s));
     int ended = program->run(step);
+    if (replays) {
+        graphs_end(s->graphs, step, ended);
+        if (!ended) ended = step->error;
+    }
     const bool failed = ended == step->error;
     if (mends) mend_end(s->mend, step);
     if (failed) ended = step->error;
+    if (step->refused) graphs_drop(s->graphs, "a unit of the step is mended");
     const int finished = device_finish(s->device);
     *seconds = seconds_now() - start;
     return ended ? ended : finished;

@@ -11,6 +11,7 @@
 #ifndef SESSION_H
 #define SESSION_H
 #include "../controller/controller.h"
+#include "../controller/graphs.h"
 #include "../controller/guards.h"
 #include "../controller/late.h"
 #include "../controller/mend.h"
@@ -32,6 +33,7 @@ typedef struct {
     bool plan_again;      /* a broken range guard only asks for a plan at the new dims */
     const char *folder;   /* of the program, where variants of its step and unfused.cu are compiled; NULL: none are */
     bool variants, variants_eager; /* see variants.h */
+    bool graphs;          /* steps of training that come again and again are replayed (graphs.h), where the device has graphs */
     int64_t verify_every; /* of so many steps one whose units are compared with their operations one by one; 0: none */
     bool trace_nan;       /* look for the first unit of a training step that makes a NaN */
 } SessionOptions;
@@ -79,6 +81,8 @@ typedef struct Session {
     void **gradients; /* host memory for each weight, or NULL: not wanted */
     Trace *trace;     /* NULL: not wanted */
     Variants *variants;         /* NULL: not wanted */
+    Graphs *graphs;             /* NULL: not wanted */
+    bool proving;               /* programs are compared: both launch one by one */
     Mend *mend;                 /* NULL: this session does not train */
     char *state_copies;         /* two, where any was needed; NULL */
     int proofs;

@@ -84,6 +84,12 @@ static int open_data(Training *t)
     return 0;
 }
 
+static bool may_record(const Options *o)
+{
+    if (o->graphs == 2 && !device_has_graphs()) fprintf(stderr, "notice: --graphs on: there are none on this device; kernels are launched as they come\n");
+    return o->graphs == 2 || (o->graphs == 0 && !strcmp(device_kind(), "cuda"));
+}
+
 static int open_session(Training *t)
 {
     const Options *o = t->options;
@@ -96,6 +102,7 @@ static int open_session(Training *t)
                              .plan_again = o->on_anomaly == ANOMALY_HEAL,
                              .folder = o->on_anomaly == ANOMALY_HEAL || o->verify_every ? t->folder : NULL,
                              .variants = o->variants != 1 && !o->trace_nan,
+                             .graphs = may_record(o),
                              .verify_every = o->verify_every,
                              .variants_eager = o->variants == 2,
                              .trace_nan = o->trace_nan};
@@ -314,6 +321,7 @@ static int trained(Training *t, const StepResult *result)
         variants_spent(t->session->variants, t->session->dims, result->seconds, each * (double)(t->place.total - t->place.step));
         status = log_variants(&t->log, t->session, t->place.step, t->fault);
     }
+    if (!status) status = log_graphs(&t->log, t->session, t->place.step, t->fault);
     if (!status && result->overflowed) status = update_skipped(t, result);
     if (!status && result->kept) status = trained_in_part(t, result);
     if (!status && result->scaled_up) status = log_scale(&t->log, t->session, "scaled_up", t->place.step, result, t->fault);
