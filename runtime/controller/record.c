@@ -202,7 +202,7 @@ static bool keep(Recording *r, Step *s, const NodeKind *kind, const void *what, 
 static bool change(Recording *r, const Node *a, const void *what)
 {
     const KernelLaunch *is = (const KernelLaunch *)(r->bytes + a->what), *was = what;
-    if (!a->kind->argument_at || is->kernel != was->kernel) return false;
+    if (!a->kind->change || is->kernel != was->kernel) return false;
     if (graph_change(r->segment[r->now].graph, r->next - r->segment[r->now].first, a->kind, what)) return false;
     memcpy(r->bytes + a->what, what, a->bytes);
     r->changed++;

@@ -110,7 +110,7 @@ enum { MOST_BLOCKS = 1 << 20 };
 /* A kernel's launch as plain bytes: its head, then each argument at a multiple of its alignment (NodeKind, graph.h). */
 template <class... P> struct PackedLaunch {
     struct Layout {
-        unsigned short at[sizeof...(P) + 1]; /* ends with 0 */
+        size_t at[sizeof...(P) + 1];
         size_t bytes;
     };
     static constexpr Layout lay_out()
@@ -120,7 +120,7 @@ template <class... P> struct PackedLaunch {
         l.bytes = sizeof(KernelLaunch);
         for (size_t i = 0; i < sizeof...(P); i++) {
             l.bytes = (l.bytes + alignments[i] - 1) / alignments[i] * alignments[i];
-            l.at[i] = (unsigned short)l.bytes;
+            l.at[i] = l.bytes;
             l.bytes += sizes[i];
         }
         return l;
@@ -141,23 +141,49 @@ template <class... P> struct PackedLaunch {
         const char *const from = (const char *)l;
         return sim_launch<P...>(s, l->name, l->blocks, (int)l->threads, (void (*)(P...))l->kernel, *(const P *)(from + layout.at[I])...);
     }
-#endif
+    static int run(Step *s, const void *what)
+    {
+        s->error = simulate(s, (const KernelLaunch *)what, std::make_index_sequence<sizeof...(P)>());
+        return 0;
+    }
+    static int change(void *, void *, const void *) /* the simulator's graphs keep launches as they are packed */
+    {
+        return DEVICE_OK;
+    }
+#else
+    struct Arguments {
+        void *at[sizeof...(P) + 1];
+        explicit Arguments(const void *what)
+        {
+            for (size_t i = 0; i < sizeof...(P); i++) at[i] = (char *)what + layout.at[i];
+        }
+    };
+    static int checked(cudaError_t error)
+    {
+        if (error == cudaSuccess) return DEVICE_OK;
+        (void)cudaGetLastError(); /* told here: no later launch is blamed for it */
+        return DEVICE_LAUNCH_FAILED;
+    }
     static int run(Step *s, const void *what)
     {
         const KernelLaunch *const l = (const KernelLaunch *)what;
-#ifdef DEVICE_SIM
-        s->error = simulate(s, l, std::make_index_sequence<sizeof...(P)>());
-#else
-        void *arguments[sizeof...(P) + 1];
-        for (size_t i = 0; i < sizeof...(P); i++) arguments[i] = (char *)what + layout.at[i];
-        if (cudaLaunchKernel(l->kernel, dim3(l->blocks), dim3(l->threads), arguments, 0, (cudaStream_t)s->stream) != cudaSuccess) {
-            (void)cudaGetLastError(); /* told here: no later launch is blamed for it */
-            s->error = DEVICE_LAUNCH_FAILED;
-        }
-#endif
+        Arguments arguments(what);
+        s->error = checked(cudaLaunchKernel(l->kernel, dim3(l->blocks), dim3(l->threads), arguments.at, 0, (cudaStream_t)s->stream));
         return 0;
     }
-    static constexpr NodeKind kind = {run, layout.at, false};
+    static int change(void *graph, void *node, const void *what)
+    {
+        const KernelLaunch *const l = (const KernelLaunch *)what;
+        Arguments arguments(what);
+        cudaKernelNodeParams params = {};
+        params.func = (void *)l->kernel;
+        params.gridDim = dim3(l->blocks);
+        params.blockDim = dim3(l->threads);
+        params.kernelParams = arguments.at;
+        return checked(cudaGraphExecKernelNodeSetParams((cudaGraphExec_t)graph, (cudaGraphNode_t)node, &params));
+    }
+#endif
+    static constexpr NodeKind kind = {run, change, false};
 };
 
 template <class... P> struct CudaLaunch {

@@ -21,7 +21,7 @@ struct Step;
  * product.  run does it now, leaves an error in the step, and returns what the caller goes by. */
 typedef struct {
     int (*run)(struct Step *step, const void *what);
-    const unsigned short *argument_at; /* of a kernel: where its arguments lie in these bytes; NULL: something else */
+    int (*change)(void *graph, void *node, const void *what); /* of a kernel: its node in a CUDA graph gets these arguments; NULL: something else */
     bool aside; /* no launch: nobody is asked before it */
 } NodeKind;
 typedef struct { const char *name; const void *kernel; unsigned blocks, threads; } KernelLaunch;

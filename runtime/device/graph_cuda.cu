@@ -68,7 +68,7 @@ int graph_add(Graph *g, Step *step, const NodeKind *kind, const void *what, size
     cudaGraphNode_t *const node = &g->node[g->n++];
     *node = NULL;
     *result = kind->run(step, what);
-    return step->error ? step->error : kind->argument_at ? last_node(g->stream, node) : (int)DEVICE_OK;
+    return step->error ? step->error : kind->change ? last_node(g->stream, node) : (int)DEVICE_OK;
 }
 
 static int64_t free_bytes()
@@ -85,8 +85,9 @@ static int end_capture(Graph *g)
 
 int graph_end(Graph *g, int64_t room)
 {
-    const int64_t wanted = GRAPH_BYTES + (int64_t)g->n * GRAPH_NODE_BYTES, before = free_bytes();
+    const int64_t wanted = GRAPH_BYTES + (int64_t)g->n * GRAPH_NODE_BYTES;
     int error = end_capture(g);
+    const int64_t before = free_bytes();
     if (!error && wanted > room) error = DEVICE_OUT_OF_MEMORY;
     if (!error) error = checked(cudaGraphInstantiateWithFlags(&g->launched, g->graph, 0));
     if (!error) error = checked(cudaGraphUpload(g->launched, g->stream));
@@ -104,23 +105,10 @@ int graph_launch(Graph *g, Step *)
     return checked(cudaGraphLaunch(g->launched, g->stream));
 }
 
+/* By the module that has the kernel: one that was loaded later has a CUDA runtime of its own. */
 int graph_change(Graph *g, int node, const NodeKind *kind, const void *what)
 {
-    enum { MOST = 128 };
-    const KernelLaunch *const launch = (const KernelLaunch *)what;
-    void *arguments[MOST];
-    int n = 0;
-    if (!kind->argument_at || !g->node[node]) return DEVICE_LAUNCH_FAILED;
-    for (; kind->argument_at[n]; n++) {
-        if (n == MOST) return DEVICE_LAUNCH_FAILED;
-        arguments[n] = (char *)what + kind->argument_at[n];
-    }
-    cudaKernelNodeParams params = {};
-    params.func = (void *)launch->kernel;
-    params.gridDim = dim3(launch->blocks);
-    params.blockDim = dim3(launch->threads);
-    params.kernelParams = arguments;
-    return checked(cudaGraphExecKernelNodeSetParams(g->launched, g->node[node], &params));
+    return kind->change && g->node[node] ? kind->change(g->launched, g->node[node], what) : (int)DEVICE_LAUNCH_FAILED;
 }
 
 int64_t graph_bytes(const Graph *g)

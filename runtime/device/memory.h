@@ -42,6 +42,7 @@ void device_release_host(Device *device, void *at);
 int64_t device_high_water(const Device *device);       /* most bytes allocated at once */
 int64_t device_allocations(const Device *device);      /* how many so far: none may happen during a step */
 int device_upload(Device *device, void *to, const void *from, size_t bytes);
+int device_upload_later(Device *device, void *to, const void *from, size_t bytes); /* there when what is launched next runs; `from` stays until device_finish */
 int device_download(Device *device, void *to, const void *from, size_t bytes);
 int device_clear(Device *device, void *at, size_t bytes);
 int device_launching(Device *device, const char *kernel); /* called before each launch: 0, or DEVICE_LAUNCH_FAILED where a test ordered it (fail_launch); device may be NULL */

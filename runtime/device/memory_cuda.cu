@@ -240,18 +240,28 @@ int64_t device_allocations(const Device *device)
     return device->allocations;
 }
 
-/* ---- copies: done when they return, so that the host may reuse its memory ---- */
-static int copy(Device *device, void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+/* ---- copies ---- */
+static int begin_copy(Device *device, void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
 {
     fault_delay(device->faults.slow_copy_us);
-    if (!bytes) return DEVICE_OK;
-    if (cudaMemcpyAsync(to, from, bytes, kind, device->stream) != cudaSuccess) return DEVICE_COPY_FAILED;
+    return !bytes || cudaMemcpyAsync(to, from, bytes, kind, device->stream) == cudaSuccess ? DEVICE_OK : DEVICE_COPY_FAILED;
+}
+
+/* Done when it returns, so that the host may reuse its memory. */
+static int copy(Device *device, void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+{
+    const int error = begin_copy(device, to, from, bytes, kind);
+    if (error || !bytes) return error;
     return cudaStreamSynchronize(device->stream) == cudaSuccess ? DEVICE_OK : DEVICE_COPY_FAILED;
 }
 
 int device_upload(Device *device, void *to, const void *from, size_t bytes)
 {
     return copy(device, to, from, bytes, cudaMemcpyHostToDevice);
+}
+int device_upload_later(Device *device, void *to, const void *from, size_t bytes)
+{
+    return begin_copy(device, to, from, bytes, cudaMemcpyHostToDevice);
 }
 int device_download(Device *device, void *to, const void *from, size_t bytes)
 {

@@ -170,6 +170,10 @@ int device_upload(Device *device, void *to, const void *from, size_t bytes)
 {
     return copy(device, to, from, bytes);
 }
+int device_upload_later(Device *device, void *to, const void *from, size_t bytes)
+{
+    return copy(device, to, from, bytes);
+}
 int device_download(Device *device, void *to, const void *from, size_t bytes)
 {
     return copy(device, to, from, bytes);

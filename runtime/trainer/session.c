@@ -299,7 +299,7 @@ int step_upload(Session *s, const Program *program, const Batch *batch, Fault *f
         int buffer = program->input_buffer[i];
         if (buffer < 0) continue;
         if (!input->present) return fault_set(fault, STATUS_USER, "the batch lacks \"%s\"", s->model->inputs[i].name);
-        int error = device_upload(s->device, s->arena + s->at[buffer], input->data, input->bytes);
+        int error = device_upload_later(s->device, s->arena + s->at[buffer], input->data, input->bytes);
         if (error) return device_fault(error, "copying the batch to the device", fault);
     }
     return 0;

@@ -40,6 +40,24 @@ model() {
     done >"$folder.said" 2>&1
     said=$(python3 test/sim/compare.py "$folder.host.gradients" "$folder.$device.gradients" 1e-4) && row "$name" ok "$said" || row "$name" FAILED "$said"
 }
+# ---- steps launched as graphs, and kernel by kernel: the same bits, and what a step takes ----
+graphs() {
+    local folder=$work/letters.$device way said
+    python3 test/models/batches.py "$work/graphs.safetensors" input_ids=ints20:8,100 || return
+    for way in off auto; do
+        "$folder/trainer" --batch-file "$work/graphs.safetensors" --steps 60 --progress never --graphs $way --log "$work/graphs.$way.jsonl" \
+            --save-weights "$work/graphs.$way.weights" >"$work/graphs.said" 2>&1 || { row graphs FAILED "$(tail -1 "$work/graphs.said")"; return; }
+    done
+    cmp "$work"/graphs.{off,auto}.weights || { row graphs FAILED "other weights than without"; return; }
+    said=$(python3 -c '
+import json, statistics, sys
+for way in "off", "auto":
+    lines = [json.loads(x) for x in open("%s/graphs.%s.jsonl" % (sys.argv[1], way))]
+    print("%s: %.3f ms a step, %d recorded" % (way, 1e3 * statistics.median([x["seconds"] for x in lines if "loss" in x][8:]), sum(x.get("event") == "graph_recorded" for x in lines)), end="; ")
+    if sys.argv[2] == "cuda": assert any(x.get("event") == "graph_recorded" for x in lines) == (way == "auto"), "recorded where it should not be, or not where it should"
+' "$work" "$device" 2>&1) && row graphs ok "$said" || row graphs FAILED "$(tail -1 <<<"$said")"
+}
+
 # ---- the zoo ----
 zoo() {
     python3 ../shared/tools/check_golden.py ../shared/zoo/$1 --disc-gen "$DISC_GEN" --device $device --work "$work/zoo" >"$work/$1.said" 2>&1 &&
@@ -51,6 +69,7 @@ mkdir -p "$work/zoo"
     printf 'model %s\n' letters flow tracks shapes
     if [ -d ../shared/zoo ]; then printf 'zoo %s\n' ${ZOO-$(cd ../shared/zoo && ls -d */golden.json | xargs -n1 dirname)}; fi
 } | xargs -P "$jobs" -I{} bash -c '{}'
+graphs
 
 # ---- times: one after another, nothing else runs ----
 bench() {
