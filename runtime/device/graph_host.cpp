@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NODE_BYTES = 64 }; /* what a node is said to take of the device, whose memory it does not need */
+
 struct Kept {
     const NodeKind *kind;
     void *what;
@@ -15,7 +17,7 @@ struct Graph {
     Device *device;
     Kept *node;
     int n, capacity;
-    int64_t taken, bytes; /* for its nodes; counted */
+    int64_t bytes; /* counted */
 };
 
 int graph_begin(Graph **graph, Device *device)
@@ -39,15 +41,15 @@ int graph_add(Graph *g, Step *, const NodeKind *kind, const void *what, size_t b
     if (!kept) return DEVICE_OUT_OF_MEMORY;
     memcpy(kept, what, bytes);
     g->node[g->n++] = Kept{kind, kept, bytes};
-    g->taken += (int64_t)(bytes + sizeof(Kept));
     *result = 0;
     return DEVICE_OK;
 }
 
 int graph_end(Graph *g, int64_t room)
 {
-    const int error = g->taken > room ? (int)DEVICE_OUT_OF_MEMORY : device_take(g->device, g->taken);
-    if (!error) g->bytes = g->taken;
+    const int64_t bytes = (int64_t)g->n * NODE_BYTES;
+    const int error = bytes > room ? (int)DEVICE_OUT_OF_MEMORY : device_take(g->device, bytes);
+    if (!error) g->bytes = bytes;
     return error;
 }
 

@@ -17,6 +17,7 @@
 #define SIM_SIM_H
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <type_traits>
 
 struct Step;
@@ -41,8 +42,16 @@ template <class T> void sim_argument(const Step *s, T *a, int number)
 {
     sim_pointer(s, (const void *)a, !std::is_const<T>::value, number);
 }
-template <class T> void sim_argument(const Step *, const T &, int)
+/* Pointers may come several in a struct: each of its words that points into a buffer is one. */
+template <class T> void sim_argument(const Step *s, const T &a, int number)
 {
+    if constexpr (std::is_class<T>::value && sizeof(T) % sizeof(void *) == 0) {
+        void *word[sizeof(T) / sizeof(void *)];
+        memcpy(word, &a, sizeof word);
+        for (const void *w : word) sim_pointer(s, w, true, number);
+    } else {
+        (void)s, (void)a, (void)number;
+    }
 }
 template <class... P> int sim_launch(Step *s, const char *name, int64_t blocks, int threads, void (*kernel)(P...), P... a)
 {
