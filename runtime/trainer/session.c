@@ -367,7 +367,7 @@ int step_launch(Session *s, const Program *program, int64_t number, MendWatch wa
     const bool failed = ended == step->error;
     if (mends) mend_end(s->mend, step);
     if (failed) ended = step->error;
-    if (step->refused) graphs_drop(s->graphs, "a unit of the step is mended");
+    if (step->refused && watch != MEND_CAUSE) graphs_drop(s->graphs, "a unit of the step is mended");
     const int finished = device_finish(s->device);
     *seconds = seconds_now() - start;
     return ended ? ended : finished;
