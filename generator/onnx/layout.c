@@ -79,9 +79,48 @@ static void output_slice(Import *im, const OnnxNode *node, int which, Term *t, E
         output(im, node, which, b_slice(im->graph, term_value(im, t), first, step, shape));
 }
 
+/* x[i : i + 3] along one axis, where i is computed from data: as many elements wherever it begins. */
+static Value *moving_slice(Import *im, const OnnxNode *node, Value *x, int i, int axis, int64_t step)
+{
+    Graph *g = im->graph;
+    int64_t begins, ends;
+    Value *first = element_value(im, input_term(im, node, 1), i, &begins);
+    const Value *last = element_value(im, input_term(im, node, 2), i, &ends);
+    if (!first || first != last || ends <= begins || step != 1) return NULL;
+    Expr *size = number(im, ends - begins);
+    Value *start = b_reshape(g, b_cast(g, first, DTYPE_i64), 0, NULL);
+    Value *places = b_add(g, b_iota(g, DTYPE_i64, 0, 1, &size), b_number(g, DTYPE_i64, (double)begins));
+    return gather_within(im, x, b_add(g, places, b_broadcast_to(g, start, 1, &size)), axis);
+}
+
+/* Slices whose borders are computed from data, at least in part; false where no size can be told. */
+static bool slices_move(Import *im, const OnnxNode *node, Term *t)
+{
+    Term *starts = input_term(im, node, 1), *ends = input_term(im, node, 2);
+    const int64_t n = term_count(starts);
+    int n_axes, n_steps;
+    if ((starts->content && ends->content) || n < 1 || n > t->rank || term_count(ends) != n) return false;
+    const int64_t *axes = ints_from(im, node, "axes", 3, &n_axes), *steps = ints_from(im, node, "steps", 4, &n_steps);
+    Value *v = term_value(im, t);
+    for (int i = 0; v && i < n; i++) {
+        const int axis = axes ? normal_axis(im, node, axes[i], t->rank) : i;
+        const int64_t step = steps ? steps[i] : 1;
+        Expr *start = element_expr(im, starts, i), *end = element_expr(im, ends, i), *first, *size;
+        if (start && end && step) {
+            slice_axis(im, v->shape[axis], start, end, step, &first, &size);
+            v = step == 1 ? b_slice_axis(im->graph, v, axis, first, size) : NULL;
+        } else {
+            v = moving_slice(im, node, v, i, axis, step);
+        }
+    }
+    if (v) output(im, node, 0, v);
+    return v != NULL;
+}
+
 void import_Slice(Import *im, const OnnxNode *node)
 {
     Term *t = input_term(im, node, 0);
+    if (has_input(node, 1) && has_input(node, 2) && slices_move(im, node, t)) return;
     bool by_input = has_input(node, 1);
     int n, n_ends, n_axes, n_steps = 0;
     const int64_t *starts_attr = by_input ? NULL : attr_ints(node, "starts", &n), *ends_attr = attr_ints(node, "ends", &n_ends);

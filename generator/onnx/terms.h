@@ -68,6 +68,8 @@ Term *reshape_term(Import *im, Term *t, int rank, Expr *const *shape);
 /* Element of a term of one element: known, or seen through the casts to float that models compute sizes with; NULL otherwise. */
 Expr *scalar_expr(Import *im, const Term *t);
 Expr *element_expr(Import *im, const Term *t, int64_t i); /* the same of element i, row-major */
+/* The one value that element i of t shows, seen through views, plus a known number; NULL where it is no value of its own. */
+Value *element_value(Import *im, Term *t, int64_t i, int64_t *plus);
 /* Element i of a float term that is put together from constants and initializers; false where it is none. */
 bool element_number(Import *im, const Term *t, int64_t i, double *number);
 /* A float term as known integers of dtype (what a Cast makes of it): constants, and sizes computed in floats such as

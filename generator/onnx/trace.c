@@ -52,7 +52,7 @@ static Fraction combined(Import *im, OpKind kind, Fraction a, Fraction b)
 static Fraction trace(Import *im, const Value *v, int64_t i);
 
 /* The operand that element *i of a view or concat comes from, and which element of it; NULL where op is none of these. */
-static const Value *seen_through(Import *im, const Op *op, int64_t *i)
+static Value *seen_through(Import *im, const Op *op, int64_t *i)
 {
     int64_t n, start;
     switch (op->kind) {
@@ -158,6 +158,25 @@ Expr *element_expr(Import *im, const Term *t, int64_t i)
 Expr *scalar_expr(Import *im, const Term *t)
 {
     return term_count(t) == 1 ? element_expr(im, t, 0) : NULL;
+}
+
+Value *element_value(Import *im, Term *t, int64_t i, int64_t *plus)
+{
+    Value *v = t->content ? NULL : term_value(im, t);
+    int64_t one;
+    double step;
+    for (*plus = 0; v && v->def;) {
+        const Op *op = v->def;
+        Value *from = op->kind == OP_cast && !dtype_is_float(op->in[0]->dtype) ? op->in[0] : seen_through(im, op, &i);
+        const bool adds = op->kind == OP_add, takes = op->kind == OP_sub;
+        if (!from && (adds || takes) && value_is_scalar_constant(op->in[1], &step))
+            from = op->in[0], *plus += (int64_t)(adds ? step : -step);
+        else if (!from && adds && value_is_scalar_constant(op->in[0], &step))
+            from = op->in[1], *plus += (int64_t)step;
+        if (!from) break;
+        v = from;
+    }
+    return v && expr_is_int(value_count(im->graph, v), &one) && one == 1 ? v : NULL;
 }
 
 bool element_number(Import *im, const Term *t, int64_t i, double *number_)

@@ -541,6 +541,35 @@ static void loops_that_count_themselves_are_scans(void **state)
     assert_string_equal(output_type(g, 5), "f32[n, n, m]");
 }
 
+/* x[k : k + 2] in a loop's body: of two rows, wherever it begins. */
+static void slices_move_with_the_step(void **state)
+{
+    (void)state;
+    OnnxGraph *body = graph_of_nothing();
+    info(&body->inputs[body->n_inputs++], "i", ONNX_INT64, "");
+    info(&body->inputs[body->n_inputs++], "go", ONNX_BOOL, "");
+    node_in(body, "Unsqueeze", "i,at", "start");
+    node_in(body, "Add", "start,two", "end");
+    node_in(body, "Slice", "x,start,end,at", "part");
+    node_in(body, "Identity", "go", "go_on");
+    captures(body, "x");
+    captures(body, "at");
+    captures(body, "two");
+    gives(body, "go_on");
+    gives(body, "part");
+    takes("x", ONNX_FLOAT, "n,m");
+    INTEGERS("at", 0);
+    INTEGERS("two", 2);
+    INTEGER("zero", 0);
+    node("Shape", "x", "shape");
+    node("Gather", "shape,zero", "rows");
+    with_graph(node("Loop", "rows,", "parts"), "body", body);
+    gives(model->graph, "parts");
+    Graph *g = imported(false);
+    assert_string_equal(output_type(g, 0), "f32[n, 2, m]");
+    assert_int_equal(ops_of(g->outputs.at[0]->def->body[0], OP_gather), 1);
+}
+
 static void counts_by_other_steps_end_by_their_condition(void **state)
 {
     (void)state;
@@ -648,6 +677,7 @@ int main(void)
         TEST(short_loops_are_unrolled),
         TEST(loops_of_symbolic_length_are_scans),
         TEST(loops_that_count_themselves_are_scans),
+        TEST(slices_move_with_the_step),
         TEST(counts_by_other_steps_end_by_their_condition),
         TEST(branches_may_use_one_name_twice),
         TEST(unused_tables_make_no_weights),
