@@ -451,6 +451,36 @@ static void drop_unused_weights(Graph *g)
     g->inputs.n = kept;
 }
 
+/* Dims of inputs that any size would do for, as far as the inputs say. */
+static Values open_dims(Import *im)
+{
+    Values open = {0};
+    for (int i = 0; i < im->graph->inputs.n; i++) {
+        Value *v = im->graph->inputs.at[i];
+        bool any = false;
+        for (int k = 0; k < v->rank; k++) any |= !expr_is_int(expr_canonical(im->symbols, v->shape[k]), NULL);
+        if (any) vec_push(im->arena, &open, v);
+    }
+    return open;
+}
+
+/* Those that turned out to be of one size: an exporter wrote it down. */
+static void tell_fixed_dims(Import *im, const Values *open)
+{
+    int64_t size;
+    for (int i = 0; i < open->n; i++) {
+        const Value *v = open->at[i];
+        for (int k = 0; k < v->rank; k++) {
+            if (!expr_is_symbol(v->shape[k]) || !expr_is_int(expr_canonical(im->symbols, v->shape[k]), &size)) continue;
+            report_line(im->report,
+                        "the model computes with %s = %lld alone (axis %d of input \"%s\"), though that dim has a name: weights or sizes "
+                        "written into the model fix it, and batches of other sizes will be set aside. If it should be free: export with "
+                        "dynamo=True, or in the model make shapes of x.shape",
+                        expr_text(im->arena, v->shape[k]), (long long)size, k, v->name);
+        }
+    }
+}
+
 Graph *import_model(Arena *arena, Symbols *symbols, const OnnxModel *model, const ImportOptions *options, Map *tensors,
                     struct ImportReport *report)
 {
@@ -472,7 +502,9 @@ Graph *import_model(Arena *arena, Symbols *symbols, const OnnxModel *model, cons
     body_open(&im, model->graph, options->training ? "train" : "evaluate");
     for (int i = 0; i < model->graph->n_inputs; i++)
         if (!model->graph->inputs[i].is_initializer) import_model_input(&im, &model->graph->inputs[i]);
+    const Values open = open_dims(&im);
     import_nodes(&im, model->graph);
+    tell_fixed_dims(&im, &open);
     Graph *g = im.graph;
     VEC(const char *) names = {0};
     for (int i = 0; i < model->graph->n_outputs; i++) {

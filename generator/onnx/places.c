@@ -35,6 +35,15 @@ static bool is_remainder(const Value *by, Expr *n)
     return by->def && by->def->kind == OP_dims && op_exprs(by->def, ATTR_content, NULL)[0] == n;
 }
 
+/* Some columns of an input of several, which each may have a table of its own: features[:, 2]. */
+static bool takes_columns(const Op *slice)
+{
+    int64_t whole, part;
+    for (int i = 0; i < slice->out[0]->rank; i++)
+        if (expr_is_int(slice->in[0]->shape[i], &whole) && expr_is_int(slice->out[0]->shape[i], &part) && part < whole) return true;
+    return false;
+}
+
 /* Whether an index is certainly one of n: known, watched, or a place that an operation found. */
 static bool surely_within(Import *im, const Value *v, Expr *n, Watched watched)
 {
@@ -48,7 +57,7 @@ static bool surely_within(Import *im, const Value *v, Expr *n, Watched watched)
     case OP_cast:
     case OP_broadcast:
     case OP_transpose: return surely_within(im, op->in[0], n, watched);
-    case OP_slice: return surely_within(im, op->in[0], n, watched ? NUMBERS_WATCHED : UNWATCHED);
+    case OP_slice: return surely_within(im, op->in[0], n, watched && !takes_columns(op) ? NUMBERS_WATCHED : UNWATCHED);
     case OP_concat:
         for (int i = 0; i < op->n_in; i++)
             if (!surely_within(im, op->in[i], n, UNWATCHED)) return false;

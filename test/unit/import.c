@@ -407,6 +407,29 @@ static OnnxGraph *branch_of(const char *op, const char *inputs)
     return g;
 }
 
+/* Numbers of the whole input say nothing of one column's table: what lies outside is seen as it is looked up. */
+static int held_places(const char *dims)
+{
+    setup(NULL);
+    takes("ids", ONNX_INT64, dims);
+    INTEGERS("from", 0);
+    INTEGERS("to", -1);
+    INTEGERS("axis", 1);
+    floats("table", 2, 5, 3);
+    node("Slice", "ids,from,to,axis", "some");
+    node("Gather", "table,some", "y");
+    gives(model->graph, "y");
+    return ops_of(imported(false), OP_max);
+}
+
+static void columns_may_have_tables_of_their_own(void **state)
+{
+    teardown(state);
+    assert_int_equal(held_places("batch,=2"), 1);
+    teardown(state);
+    assert_int_equal(held_places("batch,seq"), 0);
+}
+
 static void known_condition_leaves_one_branch(void **state)
 {
     (void)state;
@@ -542,6 +565,18 @@ static void loops_that_count_themselves_are_scans(void **state)
 }
 
 /* x[k : k + 2] in a loop's body: of two rows, wherever it begins. */
+static void sizes_written_into_the_model_are_told(void **state)
+{
+    (void)state;
+    takes("x", ONNX_FLOAT, "batch,seq");
+    floats("w", 2, 7, 3);
+    node("MatMul", "x,w", "y");
+    gives(model->graph, "y");
+    imported(false);
+    assert_int_equal(report.lines.n, 1);
+    assert_says(report.lines.at[0], "the model computes with seq = 7 alone (axis 1 of input \"x\"), though that dim has a name");
+}
+
 static void slices_move_with_the_step(void **state)
 {
     (void)state;
@@ -672,11 +707,13 @@ int main(void)
         TEST(old_softmax_joins_axes),
         TEST(dropout_acts_only_where_exported_so),
         TEST(repeated_rows_are_not_looked_into),
+        TEST(columns_may_have_tables_of_their_own),
         TEST(known_condition_leaves_one_branch),
         TEST(open_condition_gives_both_branches_the_same_captures),
         TEST(short_loops_are_unrolled),
         TEST(loops_of_symbolic_length_are_scans),
         TEST(loops_that_count_themselves_are_scans),
+        TEST(sizes_written_into_the_model_are_told),
         TEST(slices_move_with_the_step),
         TEST(counts_by_other_steps_end_by_their_condition),
         TEST(branches_may_use_one_name_twice),
