@@ -156,6 +156,29 @@ static bool shaped_as_an_input(Graph *g, const Value *out)
     return false;
 }
 
+/* Whether nothing but dim stands in e, once or more often. */
+static bool made_of(Graph *g, Expr *e, Expr *dim)
+{
+    enum { ROOM = 4 };
+    Expr *in[ROOM], *of[ROOM];
+    return expr_symbols(g->symbols, e, in, ROOM) == 1 && expr_symbols(g->symbols, dim, of, ROOM) == 1 && in[0] == of[0];
+}
+
+/* As many channels as an input has, and its other axes of a size that follows from that input's: height*2, or height//4*4, which is height
+ * where nothing is left over. */
+static bool follows_an_input(Graph *g, const Value *out)
+{
+    for (int i = 0; i < g->inputs.n; i++) {
+        const Value *in = g->inputs.at[i];
+        if (in->origin != FROM_BATCH || !dtype_is_float(in->dtype) || in->rank != out->rank || out->rank < 3) continue;
+        bool follows = expr_is_int(out->shape[1], NULL);
+        for (int k = 0; k < in->rank; k++)
+            follows &= expr_always_equal(g->symbols, in->shape[k], out->shape[k]) || (k > 1 && made_of(g, out->shape[k], in->shape[k]));
+        if (follows) return true;
+    }
+    return false;
+}
+
 static bool integers_only(const Graph *g)
 {
     for (int i = 0; i < g->inputs.n; i++)
@@ -208,6 +231,9 @@ static LossSpec guess_for(Graph *g, Value *out)
                      "cross_entropy(OUT, axis=-1), mse(OUT)");
     if (shaped_as_an_input(g, out))
         return guess("mse", 0, "it has the shape of an input, as an autoencoder's", "l1(OUT), huber(OUT), bce_with_logits(OUT)");
+    if (follows_an_input(g, out))
+        return guess("mse", 0, "it has the channels of an input, and sizes that follow from its own: as an autoencoder's",
+                     "cross_entropy(OUT, axis=1), l1(OUT), huber(OUT), bce_with_logits(OUT)");
     axis = class_axis(out);
     if (out->rank < 2 || !expr_is_int(out->shape[axis], &classes) || classes < 2)
         return guess("mse", 0, "its axis of classes is unknown or has one entry: a quantity",

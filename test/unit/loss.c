@@ -360,6 +360,11 @@ static void guesses(void **state)
          "1]\n"
          "  return %1 \"y\"\n",
          "cross_entropy(y, axis=1)"},
+        /* Its input's channels, every other column */
+        {"graph g(n, h)\n  %0: f64[n, 3, h, h] = batch \"x\"\n  %1: f64[n, 3, h, h//2] = slice %0, start=[0, 0, 0, 0], step=[1, 1, 1, "
+         "2]\n"
+         "  return %1 \"y\"\n",
+         "mse(y)"},
         /* A vocabulary of 9 read and written: tokens; of the two inputs it is the one that chooses among 9 rows. */
         {"graph g(n, s)\n  %0: i64[n, s] = batch \"mask\"\n  %1: i64[n, s] = batch \"ids\"\n  %2: f64[9, 4] = weight \"e\"\n"
          "  %3: f64[2, 4] = weight \"f\"\n  %4: f64[n, s, 4] = gather %2, %1, axis=0\n  %5: f64[n, s, 4] = gather %3, %0, axis=0\n"
@@ -380,7 +385,7 @@ static void guesses(void **state)
         if (strcmp(info.text, cases[i].text)) fail_msg("wanted %s, guessed %s, because %s", cases[i].text, info.text, info.why);
         assert_true(info.guessed && info.why[0] && info.alternatives[0]);
     }
-    Graph *g = graph_parse(arena, symbols_new(arena), cases[6].graph);
+    Graph *g = graph_parse(arena, symbols_new(arena), cases[7].graph);
     bool same;
     assert_string_equal(loss_tokens(g, g->outputs.at[0], &same)->name, "ids");
 }
