@@ -108,10 +108,6 @@ static const char *hyper_name(const Layout *l, int i)
 {
     return l->hypers.at[i].c;
 }
-static const char *hyper_comment(const Layout *l, int i)
-{
-    return l->hypers.at[i].value->name;
-}
 
 static void dims_struct(Buf *out, const Layout *l)
 {
@@ -216,7 +212,7 @@ const char *model_h(const Project *project, const Layout *l, Program *const *pro
     enumerators(&out, l, "INPUT", "INPUTS", l->inputs.n, input_name, input_comment);
     enumerators(&out, l, "WEIGHT", "WEIGHTS", l->weights.n, weight_name, NULL);
     if (l->states.n) enumerators(&out, l, "STATE", "STATES", l->states.n, state_name, NULL);
-    if (l->hypers.n) enumerators(&out, l, "HYPER", "HYPERS", l->hypers.n, hyper_name, hyper_comment);
+    if (l->hypers.n) enumerators(&out, l, "HYPER", "HYPERS", l->hypers.n, hyper_name, NULL);
     for (int i = 0; i < n; i++) buffer_enum(&out, l, programs[i]);
     buf_put(&out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
     for (int i = 0; i < n; i++) {

@@ -182,11 +182,18 @@ static Ops differentiated(const Kernels *all, const Group *group)
     return ops;
 }
 
-/* Nothing that ends by adding a weight is one: there what the backward pass needs is made again. */
-static bool is_gradient(const Group *group)
+/* What bears a name is a value of the forward pass that the backward pass makes again; so is what ends by adding a weight. */
+static bool is_made_again(const Group *group)
 {
     const Op *last = main_op(group);
-    if (last->kind == OP_add && (is_weight(last->in[0]) || is_weight(last->in[1]))) return false;
+    bool named = group->out.n > 0;
+    for (int i = 0; i < group->out.n; i++) named = named && *group->out.at[i]->name && strncmp(group->out.at[i]->name, "d_", 2) != 0;
+    return named || (last->kind == OP_add && (is_weight(last->in[0]) || is_weight(last->in[1])));
+}
+
+static bool is_gradient(const Group *group)
+{
+    if (is_made_again(group)) return false;
     for (int i = 0; i < group->ops.n; i++)
         if (is_back(group->ops.at[i])) return true;
     return false;
@@ -206,8 +213,21 @@ static bool assigns_statistics(const Group *group)
     return group->assigns.n > 0;
 }
 
+/* The same number everywhere. */
+static bool fills(const Group *group)
+{
+    bool all = group->kind == GROUP_LOOP && group->ops.n > 0;
+    double number;
+    for (int i = 0; i < group->ops.n; i++) {
+        const OpKind kind = group->ops.at[i]->kind;
+        all = all && (kind == OP_broadcast || kind == OP_reshape || (kind == OP_constant && value_is_scalar_constant(group->ops.at[i]->out[0], &number)));
+    }
+    return all && !group->in.n;
+}
+
 const char *role_name(const Kernels *all, const Group *group)
 {
+    if (fills(group)) return "fill";
     if (assigns_statistics(group)) return "running_statistics";
     int computing = 0;
     for (int i = 0; i < group->ops.n; i++)
@@ -230,5 +250,5 @@ const char *role_name(const Kernels *all, const Group *group)
         buf_put(&name, "_statistics");
     else if (w.n == 1 && strcmp(w.word[0], "norm") == 0 && !sums(group))
         return "normalise";
-    return buf_text(&name);
+    return name_is_taken(buf_text(&name)) ? NULL : buf_text(&name); /* "relu" is a function */
 }

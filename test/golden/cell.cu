@@ -70,7 +70,7 @@ __global__ void sum_of_all(float *__restrict__ y, const float *__restrict__ h_al
 /* Copying kernel of "/rnn"
  * -> y (n, 8) */
 template <class Index>
-__global__ void broadcast_each(float *__restrict__ y, Index n)
+__global__ void fill(float *__restrict__ y, Index n)
 {
     FOR_EACH_FOURS (four, n) {
         FourResults<float> y_4(y + four);
@@ -81,7 +81,7 @@ __global__ void broadcast_each(float *__restrict__ y, Index n)
 /* Copying kernel of "loss"
  * -> y (time, n, 8) */
 template <class Index>
-__global__ void broadcast_each_2(float *__restrict__ y, Index n)
+__global__ void fill_2(float *__restrict__ y, Index n)
 {
     FOR_EACH_FOURS (four, n) {
         FourResults<float> y_4(y + four);
@@ -189,9 +189,9 @@ STEP_FUNCTION int train_step(Step *s)
 
     /* ---- backward; each weight is updated as soon as its gradient is complete and its last reader is done ---- */
     float *const d_rnn_broadcast = buffer<float>(s, TRAIN_D_RNN_BROADCAST);                         /* (n, 8) */
-    unit(s, 4);   LAUNCH(s, broadcast_each, fours(8*n), 256)(d_rnn_broadcast, 8*n);                 /* "/rnn" */
+    unit(s, 4);   LAUNCH(s, fill, fours(8*n), 256)(d_rnn_broadcast, 8*n);                           /* "/rnn" */
     float *const d_loss = buffer<float>(s, TRAIN_D_LOSS);                                           /* (time, n, 8) */
-    unit(s, 5);   LAUNCH(s, broadcast_each_2, fours(8*n*time), 256)(d_loss, 8*n*time);              /* "loss" */
+    unit(s, 5);   LAUNCH(s, fill_2, fours(8*n*time), 256)(d_loss, 8*n*time);                        /* "loss" */
     float *const d_rnn_gradient_last = buffer<float>(s, TRAIN_D_RNN_GRADIENT_LAST);                 /* (n, 8) */
     float *const d_rnn_gradients = buffer<float>(s, TRAIN_D_RNN_GRADIENTS);                         /* (time, n, 8) */
     float *const scratch = buffer<float>(s, TRAIN_SCRATCH);

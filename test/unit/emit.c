@@ -145,6 +145,51 @@ static void every_position_is_within_the_lives(void **state)
     arena_free(w.arena);
 }
 
+/* Whether the kernels of what is done to x, named so in a graph of a few operations, begin with one of that name. */
+static void expect_kernel(const char *operations, const char *name)
+{
+    Arena *text = arena_new();
+    World w = world(arena_text(text,
+                               "graph infer(n)\n  %%0: f32[n, 64] = batch \"x\"\n  %%1: f32[64] = weight \"bias\", trainable=1\n"
+                               "  %%2: f32[n, 64] = broadcast %%1, axes=[1]\n%s  return %%9 \"y\"\n",
+                               operations));
+    emit(&w, false);
+    const char *kernel = strstr(w.kernels, "__global__ void "), *wanted = arena_text(text, "%s(", name);
+    assert_non_null(kernel);
+    if (strncmp(kernel + 16, wanted, strlen(wanted)) != 0) fail_msg("wanted %s, found %.60s", name, kernel);
+    arena_free(w.arena);
+    arena_free(text);
+}
+
+static void kernels_are_called_by_what_they_are_for(void **state)
+{
+    (void)state;
+    expect_kernel("  %3: f32[n, 64] = add %0, %2\n  %9: f32[n, 64] = relu %3\n", "bias_relu");
+    expect_kernel("  %3: f32[n, 64] = add %0, %2\n  %4: f32[n, 64] = sigmoid %3\n  %9: f32[n, 64] = mul %3, %4\n", "bias_silu");
+    expect_kernel("  %3: f32[n, 64] = sigmoid %0\n  %9: f32[n, 64] = mul %0, %3\n", "silu");
+    expect_kernel("  %9: f32[n, 64] = add %0, %2\n", "add_bias");
+    expect_kernel("  %3: f32[n, 64] = relu %0\n  %9: f32[n, 64] = sqrt %3\n", "relu_sqrt"); /* relu is a function */
+    expect_kernel("  %9: f32[n, 64] = exp %0\n", "exp_each");
+}
+
+static void updates_are_given_what_they_replace_once(void **state)
+{
+    (void)state;
+    World w = world(read_all(arena_new(), "test/golden/mlp.ir"));
+    train(&w, "adamw");
+    emit(&w, false);
+    assert_non_null(strstr(w.kernels, "update(float *weight, WeightState<float> state, "));
+    assert_non_null(strstr(w.kernels, "const float *gradient, Hypers hypers,"));
+    assert_null(strstr(w.kernels, "new_weight"));
+    assert_null(strstr(w.kernels, "const float *weight"));
+    arena_free(w.arena);
+    w = world(read_all(arena_new(), "test/golden/mlp.ir"));
+    train(&w, "sgd");
+    emit(&w, false);
+    assert_non_null(strstr(w.kernels, "update(float *weight, "));
+    arena_free(w.arena);
+}
+
 static void paths_say_each_module_once(void **state)
 {
     (void)state;
@@ -353,6 +398,8 @@ int main(void)
         cmocka_unit_test(what_a_loop_reads_outlives_it),
         cmocka_unit_test(every_position_is_within_the_lives),
         cmocka_unit_test(paths_say_each_module_once),
+        cmocka_unit_test(kernels_are_called_by_what_they_are_for),
+        cmocka_unit_test(updates_are_given_what_they_replace_once),
         cmocka_unit_test(gradients_are_saved_once_each),
         cmocka_unit_test(names_are_c),
         cmocka_unit_test(guards_speak_of_shapes_and_content),
