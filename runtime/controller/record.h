@@ -45,6 +45,13 @@ static inline void unit_begins(Step *s)
     if (!s->error && s->watch && s->watch->every) s->watch->begins(s->watch, s);
 }
 
+/* Before what a unit does besides launches; false where it is to do nothing. */
+static inline bool unit_runs(Step *s)
+{
+    if (!s->error && !s->begun) unit_begins(s);
+    return !s->error;
+}
+
 /* A unit's results are wanted: where a launch failed, who watches may have made them another way. */
 static inline void unit_ends(Step *s)
 {

@@ -128,7 +128,7 @@ static inline void copy_bytes(Step *s, void *to, const void *from, int64_t bytes
 }
 static inline void copy_tensor(Step *s, void *to, const void *from, int64_t bytes)
 {
-    copy_bytes(s, to, from, bytes, COPY_DEVICE);
+    if (bytes > 0 && unit_runs(s)) copy_bytes(s, to, from, bytes, COPY_DEVICE);
 }
 
 /* A sum over blocks of rows: the first block's part, then each later one's added. */

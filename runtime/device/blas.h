@@ -142,7 +142,7 @@ template <class T, class A>
 static inline void dot_add(Step *s, T *c, const A *a, const A *b, const T *u, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a,
                            bool trans_b, const Epilogue *epilogue = NULL)
 {
-    if (c != u && !s->error && batch * m * n > 0) device_copy(s, c, u, batch * m * n * (int64_t)sizeof *c);
+    if (c != u && batch * m * n > 0 && unit_runs(s)) device_copy(s, c, u, batch * m * n * (int64_t)sizeof *c);
     dot(s, c, a, b, batch, m, n, k, trans_a, trans_b, true, epilogue);
 }
 template <class T, class A>

@@ -81,9 +81,7 @@ static inline Work rows(int64_t n, int64_t each, int64_t shares)
 /* False where nothing is to be launched: no work, an earlier error, or a fault that a test ordered. */
 static inline bool launch_wanted(Step *s, Work work, const char *kernel)
 {
-    if (s->error || work.n <= 0) return false;
-    if (!s->begun) unit_begins(s);
-    if (s->error) return false;
+    if (work.n <= 0 || !unit_runs(s)) return false;
     s->kernel = kernel;
     if (!s->recording) s->error = device_launching(s->device, kernel); /* else asked when it is launched */
     return !s->error;
