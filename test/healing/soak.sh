@@ -11,7 +11,7 @@ for name in tracks flow; do
     "$DISC_GEN" models/$name.onnx -o "$folder" >"$scratch/said.out" 2>&1 || fail "disc-gen $name"
     sed -i 's/HOST_GRAIN = 4096/HOST_GRAIN = 64/' "$folder/runtime/device/device_host.h"
     check "what is worth a thread" grep -q 'HOST_GRAIN = 64' "$folder/runtime/device/device_host.h"
-    [ $name = tracks ] || { mkdir -p "$folder/objects-host" && cp -rp "$scratch/tracks/objects-host/runtime" "$folder/objects-host/"; rm -f "$folder"/objects-host/runtime/device/{blas,conv}_host.o; }
+    [ $name = tracks ] || { mkdir -p "$folder/objects-host" && cp -r "$scratch/tracks/objects-host/runtime" "$folder/objects-host/"; rm -f "$folder"/objects-host/runtime/device/{blas,conv}_host.o; }
     check "built under the thread sanitizer" make -s -j2 -C "$folder" DEVICE=host 'HOST_FLAGS=-std=c++17 -O1 -march=native -fno-math-errno -fno-trapping-math -fopenmp'
     check "$name" timeout 900 python3 test/healing/soak.py "$folder/trainer" $name 900 "$scratch"
 done
