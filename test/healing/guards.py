@@ -54,13 +54,13 @@ static inline int dropped(const char *row) /* DISC_DROP: rows, parted by semicol
     edit(session, '#include "session.h"\n', '#include "session.h"\n' + asked)
     edit(session, "|| shapes_agree(m, i, s->dims, &s->arrived[i]))", '|| shapes_agree(m, i, s->dims, &s->arrived[i]) || dropped("the trainer\'s own"))')
     edit(session, "input->rank != info->rank)", 'input->rank != info->rank && !dropped("the trainer\'s own"))')
-    edit(session, "        int error = device_upload(", """        int64_t whole[MAX_RANK] = {0};
+    edit(session, "        int error = device_upload", """        int64_t whole[MAX_RANK] = {0};
         s->model->inputs[i].shape(s->dims, whole);
         if ((int64_t)input->bytes != count_of(s->model->inputs[i].rank, whole) * (int64_t)dtype_bytes((int)s->model->inputs[i].dtype)) {
             fprintf(stderr, "upload: %s does not fill its buffer\\n", s->model->inputs[i].name);
             abort();
         }
-        int error = device_upload(""")
+        int error = device_upload""")
     edit(session, "#include <math.h>\n", "#include <math.h>\n#include <stdio.h>\n")
     device = folder + "/runtime/device/device_cuda.h"
     edit(device, "#define LAUNCH_FOURS(", asked + "#define LAUNCH_FOURS(")
@@ -336,7 +336,7 @@ def test(folder, unfused, files):
 
 
 # ---- forms of kernels ----
-LIMIT = 32000 # of indices of 16 bits: with the steps of a loop over two blocks of 64 threads, four elements each, past its end
+LIMIT, BEYOND = 32000, 36000 # indices of 16 bits: with the steps of a loop over two blocks of 64 threads, four elements each, past its end; surely too many
 ORDER = "seed=1,threads=64,blocks=2"
 
 
@@ -351,7 +351,7 @@ def around_limit(p, row):
         for others in (1, 4, 16):
             dims = [usual(p, **dict({e: others for e in p.dims}, **{d: n})) for n in range(1, 4000)]
             within = [x for x in dims if reach(row, x) <= LIMIT]
-            beyond = [x for x in dims if reach(row, x) > LIMIT]
+            beyond = [x for x in dims if reach(row, x) > BEYOND]
             both = [b for b in (batch(p, x) for x in within[-1:] + beyond[:1]) if b]
             if within and beyond and len(both) == 2:
                 yield within[-1], both[0]
