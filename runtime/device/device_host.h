@@ -63,7 +63,8 @@ static inline int64_t share_last(int64_t n)
 template <class T, int = 4> using Four = const T *;
 template <class T, int = 4> using FourResults = T *;
 template <class T, int = 4> using FourInPlace = T *;
-#define REDUCES(op, ...) PRAGMA(omp simd reduction(op : __VA_ARGS__))
+/* safelen: sixteen lanes at most, which are added up one by one at the end; where a byte is read the compiler would take sixty-four. */
+#define REDUCES(op, ...) PRAGMA(omp simd safelen(16) reduction(op : __VA_ARGS__))
 #define FIRST_THREAD true
 
 /* A strip of neighbouring columns that a block sums up: on the host one thread has them all. */
