@@ -240,7 +240,7 @@ static void rooms_text(Buf *out, Layout *layout, const Program *p)
         Buf line = {.arena = layout->arena};
         buf_printf(&line, "    %s *const %s = ", type, buffer->c);
         if (!free)
-            buf_printf(&line, "room.take<%s>(%s);", type, expr_c(layout, buffer->bytes, "d->"));
+            buf_printf(&line, "room.take<%s>(%s);", type, expr_c(layout, buffer->bytes, "d."));
         else if (!strcmp(type_of(free), type))
             buf_printf(&line, "%s;", free->c);
         else

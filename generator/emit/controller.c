@@ -228,9 +228,9 @@ const char *model_h(const Project *project, const Layout *l, Program *const *pro
     buf_put(&out, "/* The dims of a step: what its batch has, or constants in a variant that is made for some dims alone. */\n"
                   "#ifdef VARIANT_DIMS\n"
                   "static constexpr Dims variant_dims = {VARIANT_DIMS};\n"
-                  "static inline const Dims *dims_of(const Step *)\n{\n    return &variant_dims;\n}\n"
+                  "#define dims_of(s) variant_dims\n"
                   "#else\n"
-                  "static inline const Dims *dims_of(const Step *s)\n{\n    return (const Dims *)s->dims;\n}\n"
+                  "static inline const Dims &dims_of(const Step *s)\n{\n    return *(const Dims *)s->dims;\n}\n"
                   "#endif\n#endif\n#endif\n");
     return buf_text(&out);
 }

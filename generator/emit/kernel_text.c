@@ -98,7 +98,8 @@ const char *kernel_definition(Arena *arena, const char *name, const char *form, 
 {
     Buf out = {.arena = arena};
     buf_put(&out, form);
-    put_wrapped(&out, arena_text(arena, "__global__ void %s(", name), params, n);
+    const char *order = strstr(body, "REDUCES(+") || strstr(body, "REDUCES(*") ? "ORDERED " : ""; /* device.h */
+    put_wrapped(&out, arena_text(arena, "__global__ %svoid %s(", order, name), params, n);
     buf_put(&out, ")\n{\n");
     put_indented(&out, share_conditions(arena, body));
     buf_put(&out, "}\n");

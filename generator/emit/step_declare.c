@@ -25,8 +25,8 @@ void declare_dims(Buf *out, const Writer *w, const Map *used)
         Buf list = {.arena = w->l->arena};
         for (int i = 0; i < w->l->dims.n; i++)
             if (map_has(used, w->l->dims.at[i].c) && !layout_block(w->l, w->l->dims.at[i].symbol))
-                buf_printf(&list, "%s%s = d->%s", list.length ? ", " : "", w->l->dims.at[i].c, w->l->dims.at[i].c);
-        if (list.length || map_has(used, "d")) buf_put(out, "    const Dims *const d = (const Dims *)s->late;\n");
+                buf_printf(&list, "%s%s = d.%s", list.length ? ", " : "", w->l->dims.at[i].c, w->l->dims.at[i].c);
+        if (list.length || map_has(used, "d")) buf_put(out, "    const Dims &d = *(const Dims *)s->late;\n");
         if (list.length) buf_printf(out, "    const int64_t %s;\n", buf_text(&list));
         return;
     }
@@ -41,9 +41,9 @@ void declare_dims(Buf *out, const Writer *w, const Map *used)
             continue;
         }
         Buf *list = symbol_facts(l->symbols, l->dims.at[i].symbol).late ? &late : &plain;
-        buf_printf(list, "%s%s = d->%s", list->length ? ", " : "", c, c);
+        buf_printf(list, "%s%s = d.%s", list->length ? ", " : "", c, c);
     }
-    if (plain.length || late.length || blocks) buf_put(out, "    const Dims *const d = dims_of(s);\n");
+    if (plain.length || late.length || blocks) buf_put(out, "    const Dims &d = dims_of(s);\n");
     if (late.length && map_has(used, "late")) buf_put(out, "    Dims *const late = (Dims *)s->late;\n");
     if (plain.length) buf_printf(out, "    const int64_t %s;\n", buf_text(&plain));
     if (late.length) buf_printf(out, "    int64_t %s; /* at most; known once their kernels have run */\n", buf_text(&late));

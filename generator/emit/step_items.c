@@ -220,7 +220,7 @@ static void loop_text(Writer *w, const Item *item, int depth)
     const char *t = item->counter, *n = expr_c(w->l, item->length, "");
     indent(w, depth);
     if (item->block) /* no rows: once, so that sums are 0 */
-        buf_printf(&w->body, "for (int64_t %s = 0; %s == 0 || %s < %s; %s += d->%s) {", t, t, t, n, t, item->block);
+        buf_printf(&w->body, "for (int64_t %s = 0; %s == 0 || %s < %s; %s += d.%s) {", t, t, t, n, t, item->block);
     else if (item->reverse)
         buf_printf(&w->body, "for (int64_t %s = %s - 1; %s >= 0; %s--) {", t, n, t, t);
     else
@@ -228,7 +228,7 @@ static void loop_text(Writer *w, const Item *item, int depth)
     buf_printf(&w->body, " /* \"%s\"%s */\n", commented(w->l, item->source), item->block ? ", blocks of rows" : "");
     if (item->block) {
         indent(w, depth + 1);
-        buf_printf(&w->body, "const int64_t %s = min_int(d->%s, %s - %s);\n", item->block, item->block, n, t);
+        buf_printf(&w->body, "const int64_t %s = min_int(d.%s, %s - %s);\n", item->block, item->block, n, t);
     }
     for (int i = 0; i < item->locals.n; i++) {
         const Local *local = &item->locals.at[i];

@@ -83,6 +83,7 @@ void event_variant(FILE *to, const Model *m, int64_t step, const VariantEvent *e
     json_string(to, event->event);
     fprintf(to, ",\"step\":%lld", (long long)step);
     member(to, "variant", event->name);
+    member(to, "program", event->program);
     fputs(",\"dims\":", to);
     json_dims(to, m, event->dims);
     member(to, "detail", event->detail);

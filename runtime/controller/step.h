@@ -7,7 +7,9 @@
 #include <string.h>
 
 /* A step is long, straight, and waits for its kernels: a compiler that works hard on it wastes its time. */
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#if defined(VARIANT_DIMS)
+#define STEP_FUNCTION
+#elif defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define STEP_FUNCTION __attribute__((optimize("O0")))
 #else
 #define STEP_FUNCTION

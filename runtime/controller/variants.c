@@ -20,6 +20,7 @@ static const int COMPILE_SECONDS = 300;
 
 typedef enum { COUNTED, COMPILING, PROVING, SWAPPED, DROPPED } Stage;
 typedef struct {
+    const Program *of;
     int64_t *dims;
     Stage stage;
     double seconds; /* in steps at these dims */
@@ -49,7 +50,7 @@ typedef struct {
 struct Variants {
     const Model *model;
     VariantOptions options;
-    uint64_t source; /* hash of model.cu and its device; 0: it is not there */
+    uint64_t source; /* hash of model.cu, lean.h and their device; 0: model.cu is not there */
     Variant variant[VARIANTS_MOST];
     int n;
     bool wrong, wins; /* ordered by tests: variants are of other dims than they say, count as faster */
@@ -114,15 +115,22 @@ static uint64_t mix(uint64_t hash, const void *data, size_t n)
     return hash;
 }
 
-static uint64_t hash_source(const VariantOptions *o)
+static bool mix_file(uint64_t *hash, const VariantOptions *o, const char *name)
 {
     char path[4200], bytes[4096];
-    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), o->device, strlen(o->device));
-    snprintf(path, sizeof path, "%s/model.cu", o->folder);
+    snprintf(path, sizeof path, "%s/%s", o->folder, name);
     FILE *file = fopen(path, "rb");
-    if (!file) return 0;
-    for (size_t n; (n = fread(bytes, 1, sizeof bytes, file)) > 0;) hash = mix(hash, bytes, n);
+    if (!file) return false;
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, file)) > 0;) *hash = mix(*hash, bytes, n);
     fclose(file);
+    return true;
+}
+
+static uint64_t hash_source(const VariantOptions *o)
+{
+    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), o->device, strlen(o->device));
+    if (!mix_file(&hash, o, "model.cu")) return 0;
+    mix_file(&hash, o, "lean.h"); /* where there is one */
     return hash ? hash : 1;
 }
 
@@ -182,17 +190,19 @@ static void drop(Variants *v, int i, const char *why)
     happened(v, "variant_dropped", i);
 }
 
-static Variant *find(Variants *v, const int64_t *dims)
+static Variant *find(Variants *v, const Program *generic, const int64_t *dims)
 {
     size_t bytes = (size_t)v->model->n_dims * sizeof *dims;
     for (int i = 0; i < v->n; i++)
-        if (!memcmp(v->variant[i].dims, dims, bytes)) return &v->variant[i];
+        if (v->variant[i].of == generic && !memcmp(v->variant[i].dims, dims, bytes)) return &v->variant[i];
     if (v->n == VARIANTS_MOST) return NULL;
     Variant *variant = &v->variant[v->n];
     variant->dims = malloc(bytes + 1);
     if (!variant->dims) return NULL;
     memcpy(variant->dims, dims, bytes);
-    snprintf(variant->name, sizeof variant->name, "%016llx", (unsigned long long)mix(v->source, dims, bytes));
+    variant->of = generic;
+    const uint64_t of = mix(v->source, generic->name, strlen(generic->name));
+    snprintf(variant->name, sizeof variant->name, "%016llx", (unsigned long long)mix(of, dims, bytes));
     v->n++;
     return variant;
 }
@@ -220,17 +230,25 @@ static void ask(Variants *v, Variant *variant)
     happened(v, "variant_compiling", job->variant);
 }
 
+/* What the variant has in place of the program's run ("train_lean_step") and replay. */
+static void *symbol(const Variant *variant, const char *what)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s_%s", variant->of->name, what);
+    return dlsym(variant->library, name);
+}
+
 static const char *load(Variants *v, Variant *variant)
 {
     char path[4400];
     path_of(v, variant, path, sizeof path);
     variant->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!variant->library) return "it cannot be loaded";
-    variant->program = *v->model->train;
-    *(void **)&variant->program.run = dlsym(variant->library, "train_step");
+    variant->program = *variant->of;
+    *(void **)&variant->program.run = symbol(variant, "step");
     if (!variant->program.run) return "it has no step";
-    if (variant->program.replay) *(void **)&variant->program.replay = dlsym(variant->library, "train_replay");
-    return v->model->train->replay && !variant->program.replay ? "it cannot run units again" : NULL;
+    if (variant->program.replay) *(void **)&variant->program.replay = symbol(variant, "replay");
+    return variant->of->replay && !variant->program.replay ? "it cannot run units again" : NULL;
 }
 
 static void collect(Variants *v)
@@ -257,20 +275,20 @@ static void collect(Variants *v)
         v->variant[i].stage = PROVING;
 }
 
-const Program *variants_program(Variants *variants, const int64_t *dims, const Program *generic, const Program **candidate)
+const Program *variants_program(Variants *variants, const Program *generic, const int64_t *dims, const Program **candidate)
 {
     *candidate = NULL;
     collect(variants);
-    Variant *variant = find(variants, dims);
+    Variant *variant = find(variants, generic, dims);
     if (!variant) return generic;
     if (variant->stage == PROVING) *candidate = &variant->program;
     return variant->stage == SWAPPED ? &variant->program : generic;
 }
 
-void variants_spent(Variants *variants, const int64_t *dims, double seconds, double seconds_left)
+void variants_spent(Variants *variants, const Program *generic, const int64_t *dims, double seconds, double seconds_left)
 {
     Variants *v = variants;
-    Variant *variant = find(v, dims);
+    Variant *variant = find(v, generic, dims);
     char path[4400];
     if (!variant) return;
     variant->seconds += seconds;
@@ -292,23 +310,23 @@ static double median(double *values)
     return (values[VARIANT_ROUNDS / 2 - 1] + values[VARIANT_ROUNDS / 2]) / 2;
 }
 
-void variants_proven(Variants *variants, const int64_t *dims, bool same, double generic, double candidate)
+void variants_proven(Variants *variants, const Program *generic, const int64_t *dims, bool same, double before, double after)
 {
     Variants *v = variants;
-    Variant *variant = find(v, dims);
+    Variant *variant = find(v, generic, dims);
     if (!variant || variant->stage != PROVING) return;
     const int i = (int)(variant - v->variant);
     if (!same) {
         drop(v, i, "its results are not those of the generic program");
         return;
     }
-    variant->generic[variant->rounds] = generic;
-    variant->candidate[variant->rounds++] = candidate;
+    variant->generic[variant->rounds] = before;
+    variant->candidate[variant->rounds++] = after;
     if (variant->rounds < VARIANT_ROUNDS) return;
     char times[100];
-    const double before = median(variant->generic), after = median(variant->candidate);
-    snprintf(times, sizeof times, "%.4g ms a step, the generic program %.4g", 1e3 * after, 1e3 * before);
-    if (after > FASTER * before && !v->wins) {
+    const double usual = median(variant->generic), now = median(variant->candidate);
+    snprintf(times, sizeof times, "%.4g ms a step, the generic program %.4g", 1e3 * now, 1e3 * usual);
+    if (now > FASTER * usual && !v->wins) {
         char why[200];
         snprintf(why, sizeof why, "not faster: %s", times);
         drop(v, i, why);
@@ -319,9 +337,9 @@ void variants_proven(Variants *variants, const int64_t *dims, bool same, double 
     happened(v, "variant_swapped", i);
 }
 
-void variants_failed(Variants *variants, const int64_t *dims)
+void variants_failed(Variants *variants, const Program *generic, const int64_t *dims)
 {
-    Variant *variant = find(variants, dims);
+    Variant *variant = find(variants, generic, dims);
     if (variant && variant->stage == SWAPPED) drop(variants, (int)(variant - variants->variant), "it failed where the generic program does not");
 }
 
@@ -336,6 +354,7 @@ bool variants_event(Variants *variants, VariantEvent *event)
     const Variant *variant = &v->variant[h->variant];
     *event = (VariantEvent){h->event,
                             variant->dims,
+                            variant->of->name,
                             variant->name,
                             strcmp(h->event, "variant_compiling") ? variant->detail : "",
                             variant->compile_ms,

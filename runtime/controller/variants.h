@@ -21,20 +21,22 @@ typedef struct {
 Variants *variants_create(const Model *m, const VariantOptions *options); /* NULL without memory */
 void variants_destroy(Variants *variants);                                 /* ends a compiler that runs */
 
-/* Before a step at these dims: the program to run, `generic` or what was swapped in for it; *candidate: a variant to be proven beside
- * it, or NULL. */
-const Program *variants_program(Variants *variants, const int64_t *dims, const Program *generic, const Program **candidate);
+/* A variant is of a program, the step or its lean twin, at some dims.
+ * Before such a step: the program to run, `generic` or what was swapped in for it; *candidate: a variant to be proven beside it, or
+ * NULL. */
+const Program *variants_program(Variants *variants, const Program *generic, const int64_t *dims, const Program **candidate);
 /* Behind it: how long the generic or swapped-in program took. */
-void variants_spent(Variants *variants, const int64_t *dims, double seconds, double seconds_left);
+void variants_spent(Variants *variants, const Program *generic, const int64_t *dims, double seconds, double seconds_left);
 /* Behind a proof: whether all results were the same, and how long each took. */
-void variants_proven(Variants *variants, const int64_t *dims, bool same, double generic, double candidate);
+void variants_proven(Variants *variants, const Program *generic, const int64_t *dims, bool same, double before, double after);
 /* Behind a step in which what was swapped in failed where the generic program does not: it is dropped. */
-void variants_failed(Variants *variants, const int64_t *dims);
+void variants_failed(Variants *variants, const Program *generic, const int64_t *dims);
 
 /* What happened since it was last asked, in order: false when there is nothing more.  Texts stay until the next call. */
 typedef struct {
     const char *event; /* "variant_compiling", "variant_swapped", "variant_dropped" */
     const int64_t *dims;
+    const char *program;       /* "train", "train_lean" */
     const char *name, *detail; /* name: its hash */
     double milliseconds;       /* of compiling */
     bool last;                 /* no variant can be made here: this is worth saying, once */

@@ -58,6 +58,13 @@ template <class Run> struct EpilogueRun final : Epilogue {
         what(s, share, shares);
     }
 };
+#if defined(VARIANT_DIMS) && !defined(__CUDACC__)
+template <class Kernel> static inline auto epilogue_known(const char *name, Work work, const Kernel &kernel)
+{
+    auto run = [=](Step *, int64_t share, int64_t shares) { run_known(kernel, share, shares); };
+    return EpilogueRun<decltype(run)>(name, work, true, run);
+}
+#else
 template <class Launch> struct EpilogueOf {
     Launch launch;
     template <class... A> auto operator()(A... a) const
@@ -78,6 +85,7 @@ template <class Launch> static inline EpilogueOf<Launch> epilogue_of(const Launc
 }
 #define EPILOGUE(s, kernel, work, threads) epilogue_of(LAUNCH(s, kernel, work, threads))
 #define EPILOGUE_FOURS(s, kernel, divisible, work, threads) epilogue_of(LAUNCH_FOURS(s, kernel, divisible, work, threads))
+#endif
 
 enum { PLAIN, TRANSPOSED }; /* how an operand lies */
 

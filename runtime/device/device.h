@@ -13,6 +13,9 @@
  *         if (FIRST_THREAD) y[row] = s;
  *     REDUCES(|, odd) FOR_ELEMENTS(i, n) { ... odd |= ... }             as FOR_EACH, of whose elements something is reduced: a thread's own part
  *
+ * A kernel that sums or multiplies in REDUCES is ORDERED: `__global__ ORDERED void f(…)`.  The order of such a sum is the compiler's choice, and it is to choose
+ * the same one in a variant, whose dims are constants.
+ *
  * Where rows, or a whole tensor, lie so that four neighbours can be read and written at once, loops are over fours, and what they read
  * and make stands before the inner loop; on the processor that is the plain loop:
  *
@@ -86,8 +89,6 @@ static inline bool launch_wanted(Step *s, Work work, const char *kernel)
     if (!s->recording) s->error = device_launching(s->device, kernel); /* else asked when it is launched */
     return !s->error;
 }
-
-#define LAUNCH_PLAIN(s, kernel, work, threads) launch_of(s, kernel, #kernel, work, threads)
 
 #ifdef __CUDACC__
 #include "device_cuda.h"

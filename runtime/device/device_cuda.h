@@ -62,6 +62,7 @@ template <class T, int N = 4> class FourInPlace {
     __device__ T &operator[](int j) { return x.at[j]; }
 };
 
+#define ORDERED
 #define REDUCES(op, ...) /* the host compiler needs to be told that it may reorder this */
 #define FIRST_THREAD (threadIdx.x == 0)
 
@@ -225,6 +226,7 @@ auto launch_of(Step *s, void (*narrow)(N...), void (*wide)(W...), const char *na
             CudaLaunch<W...>{s, wide, name, work, threads}(a...);
     };
 }
+#define LAUNCH_PLAIN(s, kernel, work, threads) launch_of(s, kernel, #kernel, work, threads)
 #define LAUNCH(s, kernel, work, threads) launch_of(s, kernel<NARROW_INDEX>, kernel<int64_t>, #kernel, work, threads)
 
 /* A kernel in four forms: in fours or one by one, with narrow or with wide indices. */

@@ -5,7 +5,15 @@
 #include "half.h"
 #include "threads.h"
 
+#define INLINED __attribute__((always_inline))
 #define __global__ static
+#ifndef VARIANT_DIMS
+#define ORDERED
+#elif defined(__clang__)
+#define ORDERED __attribute__((noinline))
+#else
+#define ORDERED __attribute__((noipa)) /* compiled as if nothing were known */
+#endif
 #define __device__
 #define DEVICE static inline
 #define CONSTANT static const
@@ -83,6 +91,9 @@ static inline int64_t host_blocks(Work work)
     return grains < 2 ? 1 : grains < (double)most ? (int64_t)grains : most;
 }
 
+#ifdef VARIANT_DIMS
+#include "device_known.h"
+#else
 template <class... P> struct HostLaunch {
     Step *s;
     void (*kernel)(P...);
@@ -106,11 +117,13 @@ template <class... P> struct HostLaunch {
 #define LAUNCH(s, kernel, work, threads) launch_of(s, kernel<int64_t>, #kernel, work, threads)
 
 #define LAUNCH_FOURS(s, kernel, divisible, work, threads) launch_of(s, kernel<int64_t, 4>, #kernel, work, threads)
+#define LAUNCH_PLAIN(s, kernel, work, threads) launch_of(s, kernel, #kernel, work, threads)
 
 template <class... P> HostLaunch<P...> launch_of(Step *s, void (*kernel)(P...), const char *name, Work work, int)
 {
     return {s, kernel, name, work};
 }
+#endif
 
 /* A flag in memory of the host's, which several threads may raise. */
 static inline void raise_flag(bool *flag)

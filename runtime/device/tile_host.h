@@ -3,7 +3,6 @@
 #define DEVICE_TILE_HOST_H
 #include <string.h>
 
-#define INLINED __attribute__((always_inline))
 #define FOR_TILES(i, n) for (int64_t i = 0; i < (n); i++)
 
 #define FOR_BLOCK_ROWS(row, first, last) for (int64_t row = first; row < (last); row++)

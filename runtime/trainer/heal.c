@@ -47,7 +47,7 @@ static int prove(Session *s, const Program *generic, const Program *candidate, c
     if (!failed && generic_first) failed = device_upload(s->device, s->state, first, bytes);
     const bool same =
         errors[0] == errors[1] && !memcmp(&steps[0].loss, &steps[1].loss, sizeof(double)) && !memcmp(before, first, bytes);
-    variants_proven(s->variants, s->dims, same, seconds[!generic_first], seconds[generic_first]);
+    variants_proven(s->variants, generic, s->dims, same, seconds[!generic_first], seconds[generic_first]);
     *step = steps[!generic_first];
     *error = errors[!generic_first];
     return device_fault(failed, "copying weights to prove a variant", fault);
@@ -103,13 +103,13 @@ int heal_run(Session *session, const Program *program, const Batch *batch, Step 
     double seconds;
     int status = 0;
     const int64_t graphs_before = graphs_bytes(s->graphs);
-    const bool lean = s->model->train && program == s->model->train->lean, trains = program == s->model->train || lean;
+    const bool trains = s->model->train && (program == s->model->train || program == s->model->train->lean);
     const bool mends = trains && s->mend && mend_possible(s->mend);
     const bool verifies = mends && s->options.verify_every && batch->number % s->options.verify_every == 0;
     const Program *candidate = NULL, *chosen = program;
     memset(s->kept, 0, (size_t)s->model->n_weights);
-    if (trains && !lean && s->variants && !s->gradients && !s->trace && !verifies)
-        chosen = variants_program(s->variants, s->dims, program, &candidate);
+    if (trains && s->variants && !s->gradients && !s->trace && !verifies)
+        chosen = variants_program(s->variants, program, s->dims, &candidate);
     if (candidate)
         status = prove(s, program, candidate, batch, step, error, fault);
     else
@@ -122,7 +122,7 @@ int heal_run(Session *session, const Program *program, const Batch *batch, Step 
     if (!status && !*error) count_kept(s, result);
     if (!status && result->kept && mends && cause_wanted(s)) status = find_cause(s, program, batch, result, fault);
     const bool at_fault = result->kept && result->cause == KEPT_ONCE; /* the variant alone makes it */
-    if (varied && (mended || at_fault || first != *error)) variants_failed(s->variants, s->dims);
+    if (varied && (mended || at_fault || first != *error)) variants_failed(s->variants, program, s->dims);
     if (mends) result->peak_bytes += mend_bytes(s->mend);
     const int64_t graphs = graphs_bytes(s->graphs);
     result->peak_bytes += graphs > graphs_before ? graphs : graphs_before;

@@ -318,7 +318,7 @@ static int trained(Training *t, const StepResult *result)
     if (!status) status = log_step(&t->log, t->session, t->place.step, result, t->fault);
     if (!status && t->session->variants) {
         const double each = (t->progress.seconds + result->seconds) / (double)(t->progress.steps + 1);
-        variants_spent(t->session->variants, t->session->dims, result->seconds, each * (double)(t->place.total - t->place.step));
+        variants_spent(t->session->variants, t->session->plan->program, t->session->dims, result->seconds, each * (double)(t->place.total - t->place.step));
         status = log_variants(&t->log, t->session, t->place.step, t->fault);
     }
     if (!status) status = log_graphs(&t->log, t->session, t->place.step, t->fault);

@@ -13,8 +13,8 @@
  * x (batch, seq, 16), gain (16), bias (16) -> mean_out (batch, seq), inverse_deviation_out (batch, seq), y (batch, seq, 16)
  * 12 operations in one: 688*batch*seq bytes less to move */
 template <class Index>
-__global__ void norm(float *__restrict__ mean_out, float *__restrict__ inverse_deviation_out, float *y, const float *x,
-                     const float *__restrict__ gain, const float *__restrict__ bias, Index rows)
+__global__ ORDERED void norm(float *__restrict__ mean_out, float *__restrict__ inverse_deviation_out, float *y, const float *x,
+                             const float *__restrict__ gain, const float *__restrict__ bias, Index rows)
 {
     FOR_ROWS (row, rows) {
         const Index at = row * 16;
@@ -96,8 +96,8 @@ __global__ void transpose_each(float *__restrict__ y, const float *__restrict__ 
  * x (batch, seq, 16), projected (batch, seq, 16), target (batch, seq, 16) -> y (batch, seq, 16), part
  * 4 operations in one: 320*batch*seq bytes less to move */
 template <class Index>
-__global__ void difference_and_squares_of_all_parts(float *y, const float *x, const float *projected, const float *target,
-                                                    float *__restrict__ part, Index parts, Index n)
+__global__ ORDERED void difference_and_squares_of_all_parts(float *y, const float *x, const float *projected,
+                                                            const float *target, float *__restrict__ part, Index parts, Index n)
 {
     FOR_ROWS (block, parts) {
         const Index p = block % parts;
@@ -117,7 +117,7 @@ __global__ void difference_and_squares_of_all_parts(float *y, const float *x, co
 /* Row kernel, second of two stages, of "/Add", "loss"
  * part -> y () */
 template <class Index>
-__global__ void sum_of_parts(float *__restrict__ y, const float *__restrict__ part, Index parts)
+__global__ ORDERED void sum_of_parts(float *__restrict__ y, const float *__restrict__ part, Index parts)
 {
     FOR_ROWS (row, 1) {
         float squares = 0;
@@ -179,8 +179,8 @@ __global__ void update(float *weight, WeightState<float> state, bool *__restrict
  * gradient (batch, seq, 2, 8), attended (batch, 2, seq, 8) -> y (batch, 2, seq)
  * 6 operations in one: 928*batch*seq bytes less to move */
 template <class Index>
-__global__ void sum_of_rows(float *__restrict__ y, const float *__restrict__ gradient, const float *__restrict__ attended,
-                            Index rows, Index length)
+__global__ ORDERED void sum_of_rows(float *__restrict__ y, const float *__restrict__ gradient,
+                                    const float *__restrict__ attended, Index rows, Index length)
 {
     FOR_ROWS (row, rows) {
         const Index outer = row / length;
@@ -380,8 +380,8 @@ __global__ void sums_of_parts(float *__restrict__ sum_out, float *__restrict__ y
  * unit(s, k) begins what the controller's tables count as the kth. */
 STEP_FUNCTION int train_step(Step *s)
 {
-    const Dims *const d = dims_of(s);
-    const int64_t batch = d->batch, seq = d->seq;
+    const Dims &d = dims_of(s);
+    const int64_t batch = d.batch, seq = d.seq;
     const int64_t seq_32 = ceil_div(seq, 32);
     const int64_t parts = min_int(64, ceil_div(batch*seq, 128));
     const int64_t parts_2 = min_int(64, ceil_div(batch*seq, 16));

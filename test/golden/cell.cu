@@ -53,7 +53,7 @@ __global__ void body_over_time(float *__restrict__ h_last, float *__restrict__ h
 /* Row kernel of "loss"
  * h_all (time, n, 8) -> y () */
 template <class Index>
-__global__ void sum_of_all(float *__restrict__ y, const float *__restrict__ h_all, Index n)
+__global__ ORDERED void sum_of_all(float *__restrict__ y, const float *__restrict__ h_all, Index n)
 {
     FOR_ROWS (row, 1) {
         float sum = 0;
@@ -163,8 +163,8 @@ __global__ void update(float *weight, WeightState<float> state, bool *__restrict
  * unit(s, k) begins what the controller's tables count as the kth. */
 STEP_FUNCTION int train_step(Step *s)
 {
-    const Dims *const d = dims_of(s);
-    const int64_t n = d->n, time = d->time;
+    const Dims &d = dims_of(s);
+    const int64_t n = d.n, time = d.time;
     const Hypers hypers = hypers_of(s);
     const Weights *const w = weights_of(s);
     const States *const states = states_of(s);

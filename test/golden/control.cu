@@ -42,8 +42,8 @@ __global__ void exp_each(float *y, const float *x, Index n)
  * Returns 0, or the error of the first launch that failed. */
 STEP_FUNCTION int infer_step(Step *s)
 {
-    const Dims *const d = dims_of(s);
-    const int64_t n = d->n;
+    const Dims &d = dims_of(s);
+    const int64_t n = d.n;
 
     /* ---- forward ---- */
     float *const x = buffer<float>(s, INFER_X);                                                     /* (n, 8) */

@@ -24,8 +24,8 @@ __global__ void bias_tanh(float *y, const float *projected, const float *__restr
  * projected (batch, 4), target (batch, 4) -> difference_out (batch, 4), y ()
  * 3 operations in one: 48*batch bytes less to move */
 template <class Index>
-__global__ void squares_of_all(float *difference_out, float *__restrict__ y, const float *projected, const float *target,
-                               Index n)
+__global__ ORDERED void squares_of_all(float *difference_out, float *__restrict__ y, const float *projected, const float *target,
+                                       Index n)
 {
     FOR_ROWS (row, 1) {
         float squares = 0;
@@ -117,8 +117,8 @@ __global__ void update(float *weight, WeightState<float> state, bool *__restrict
  * unit(s, k) begins what the controller's tables count as the kth. */
 STEP_FUNCTION int train_step(Step *s)
 {
-    const Dims *const d = dims_of(s);
-    const int64_t batch = d->batch;
+    const Dims &d = dims_of(s);
+    const int64_t batch = d.batch;
     const Hypers hypers = hypers_of(s);
     const Weights *const w = weights_of(s);
     const States *const states = states_of(s);

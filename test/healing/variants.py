@@ -1,14 +1,14 @@
 """Variants of a step, made while it runs: swapped in only where they are right, and training never waits for a compiler.
 
-variants.py TRAINER FOLDER      TRAINER's folder is this test's own
+variants.py TRAINER FOLDER ROWS_TRAINER      TRAINER's folder is this test's own, as is that of ROWS_TRAINER: a program with a lean twin,
+                                             whose batch is FOLDER/tall.safetensors
 """
 import os, shutil, signal, subprocess, sys, time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import checks, tensors as t
 from checks import fail
 
-trainer, folder = sys.argv[1:]
-made = os.path.join(os.path.dirname(trainer), "variants")
+trainer, folder, rows_trainer = sys.argv[1:]
 r = t.Random(9)
 
 
@@ -24,14 +24,17 @@ def compiler(name, text):
     return path(name)
 
 
+def made(program=None): return os.path.join(os.path.dirname(program or trainer), "variants")
+
+
 checks.stream(path("batches"), batch(10), batch(7))
 
 
-def run(what, until, fault="", keep=False, after=6, **environment):
+def run(what, until, fault="", keep=False, after=6, program=trainer, batches="batches", options=(), **environment):
     """Until the log has `until` events of an end and `after` steps more; the events, and the losses by step."""
-    if not keep: shutil.rmtree(made, ignore_errors=True)
+    if not keep: shutil.rmtree(made(program), ignore_errors=True)
     if os.path.exists(path("log")): os.remove(path("log"))
-    command = [trainer, "--batch-file", path("batches"), "--steps", "100000000", "--variants", "eager", "--progress", "never", "--log", path("log"), "--lr", "1e-6"]
+    command = [program, "--batch-file", path(batches), *options, "--steps", "100000000", "--variants", "eager", "--progress", "never", "--log", path("log"), "--lr", "1e-6"]
     p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(os.environ, DISC_FAULT="slow_copy=1000," + fault, **environment), text=True)
     deadline, seen, enough = time.time() + 120, [], 1 << 60
     while p.poll() is None and time.time() < deadline:
@@ -49,9 +52,9 @@ def run(what, until, fault="", keep=False, after=6, **environment):
     return events, checks.losses(seen), said
 
 
-def same_losses(what, losses):
+def same_losses(what, losses, program=trainer, batches="batches", options=()):
     """As a run that never varies."""
-    subprocess.run([trainer, "--batch-file", path("batches"), "--steps", str(len(losses)), "--variants", "off", "--progress", "never", "--log", path("plain"), "--lr", "1e-6"],
+    subprocess.run([program, "--batch-file", path(batches), *options, "--steps", str(len(losses)), "--variants", "off", "--progress", "never", "--log", path("plain"), "--lr", "1e-6"],
                    check=True, stdout=subprocess.DEVNULL)
     if checks.losses(checks.lines(path("plain"))) != losses: fail(what + ": losses are not those of a run without variants")
 
@@ -59,8 +62,16 @@ def same_losses(what, losses):
 events, losses, _ = run("right", 2, "variant_wins")
 if sorted(x["event"] for x in events) != ["variant_compiling"] * 2 + ["variant_swapped"] * 2: fail("right: %s" % events)
 if sorted(str(x["dims"]) for x in events if x["event"] == "variant_swapped") != ["{'batch': 2, 'time': 10}", "{'batch': 2, 'time': 7}"]: fail("right: dims %s" % events)
-if sorted(os.listdir(made)) != sorted(x["variant"] + ".so" for x in events if x["event"] == "variant_swapped"): fail("right: files %s" % os.listdir(made))
+if sorted(os.listdir(made())) != sorted(x["variant"] + ".so" for x in events if x["event"] == "variant_swapped"): fail("right: files %s" % os.listdir(made()))
 same_losses("right", losses)
+
+# the lean step is a program of its own, and so are its variants, in so many blocks of rows
+lean = {"program": rows_trainer, "batches": "tall.safetensors", "options": ("--row-blocks", "3", "--lean", "on")}
+events, losses, _ = run("lean", 1, "variant_wins", **lean)
+if [(x["event"], x["program"]) for x in events] != [("variant_compiling", "train_lean"), ("variant_swapped", "train_lean")]: fail("lean: %s" % events)
+same_losses("lean", losses, **lean)
+events, losses, _ = run("not lean", 1, "variant_wins", keep=True, program=rows_trainer, batches="tall.safetensors", options=("--row-blocks", "3"))
+if events[-1]["event"] != "variant_swapped" or {x["program"] for x in events} != {"train"} or len(os.listdir(made(rows_trainer))) != 2: fail("not lean: %s" % events)
 
 # the files are there: no compiler is needed
 events, losses, _ = run("again", 2, "variant_wins", keep=True, CXX="/bin/false")
@@ -73,13 +84,13 @@ if not all(x["event"] == "variant_swapped" or "not faster" in x["detail"] for x 
 same_losses("timed", losses)
 
 # a kernel that cannot be launched: the program's unit is made by unfused.cu, but a variant that wants that is none
-loss = "kernel=mean_square_of_all"
-events, _, said = run("cannot be launched", 2, "variant_wins,launch=1,times=1000000000," + loss, keep=True)
+failing = "kernel=bias_tanh" # any kernel of the step
+events, _, said = run("cannot be launched", 2, "variant_wins,launch=1,times=1000000000," + failing, keep=True)
 ends = [x for x in events if x["event"] != "variant_compiling"]
 if [x["event"] for x in ends] != ["variant_dropped"] * 2 or said.count("computed unfused from now on") != 1: fail("cannot be launched: %s, said %s" % (events, said))
 
 # only once, long after they were swapped in: the program itself goes on, with its own kernel
-events, _, said = run("fails later", 3, "variant_wins,launch=1500," + loss, keep=True)
+events, _, said = run("fails later", 3, "variant_wins,launch=1500," + failing, keep=True)
 ends = [x for x in events if x["event"] != "variant_compiling"]
 if [x["event"] for x in ends] != ["variant_swapped"] * 2 + ["variant_dropped"] or "failed" not in ends[2]["detail"] or "unfused" in said: fail("fails later: %s, said %s" % (events, said))
 
@@ -96,7 +107,7 @@ for what, why, fault, environment in (
     if len(events) != 2 or events[-1]["event"] != "variant_dropped" or why not in events[-1]["detail"]: fail("%s: %s" % (what, events))
     if said.count("variant") != 1: fail("%s: said %s" % (what, said))
     if what == "hangs" and events[-1]["step"] - events[0]["step"] < 20: fail("hangs: training waited: %s" % events)
-    if os.path.isdir(made) and any(x.endswith(".so") for x in os.listdir(made)): fail("%s: left %s" % (what, os.listdir(made)))
+    if os.path.isdir(made()) and any(x.endswith(".so") for x in os.listdir(made())): fail("%s: left %s" % (what, os.listdir(made())))
     same_losses(what, losses)
 if subprocess.run(["pgrep", "-f", "sleep 977"], stdout=subprocess.DEVNULL).returncode == 0: fail("hangs: the compiler runs on")
 checks.finish()
