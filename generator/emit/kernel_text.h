@@ -10,6 +10,7 @@ typedef struct KernelText {
     int operations;             /* that would be kernels of their own */
     const char *saved;          /* bytes that this saves, as an expression; "" */
     VEC(const char *) nodes;    /* of each launch: "\"/h.0/Add\", \"/h.0/Tanh\"" */
+    Map *seen; /* the same, to find one */
 } KernelText;
 
 /* The definition, indented by braces; form: "template <class Index>\n", where it has several, or ""; a line of the body that begins with a tab belongs to the one before. */

@@ -290,10 +290,11 @@ static KnownKernel *new_kernel(Kernel *k, const char *name, bool indexed, const 
 static void add_nodes(Kernel *k, KernelText *text)
 {
     const char *nodes = nodes_text(k->arena, k->group);
-    if (!*nodes) return;
-    for (int i = 0; i < text->nodes.n; i++)
-        if (strcmp(text->nodes.at[i], nodes) == 0) return;
-    vec_push(k->all->arena, &text->nodes, arena_copy(k->all->arena, nodes, strlen(nodes)));
+    if (!text->seen) text->seen = map_new(k->all->arena);
+    if (!*nodes || map_has(text->seen, nodes)) return;
+    nodes = arena_copy(k->all->arena, nodes, strlen(nodes));
+    map_set(text->seen, nodes, text);
+    vec_push(k->all->arena, &text->nodes, nodes);
 }
 
 Launch *kernel_launch(Kernel *k, const char *name, Expr *blocks, Expr *each, int threads)

@@ -18,26 +18,28 @@ static void collect_launches(Launches *all, Arena *arena, Kernels *k, Symbols *s
     }
 }
 
-/* Groups after which a result is read last. */
-static int reach(const Groups *groups, int i, const Value *v)
+/* By value id: the last group that reads it, itself or through reshapes. */
+static int *last_readers(Arena *arena, const Groups *groups)
 {
-    for (int k = groups->list.n - 1; k > i; k--)
-        for (int o = 0; o < groups->list.at[k]->in.n; o++) {
-            const Value *in = groups->list.at[k]->in.at[o];
-            while (in != v && in->def && in->def->kind == OP_reshape) in = in->def->in[0];
-            if (in == v) return k - i;
-        }
-    return 0;
+    int *last = NEW_ARRAY(arena, int, groups->graph->next_value + 1);
+    for (int k = 0; k < groups->list.n; k++)
+        for (int o = 0; o < groups->list.at[k]->in.n; o++)
+            for (const Value *in = groups->list.at[k]->in.at[o];; in = in->def->in[0]) {
+                last[in->id] = k;
+                if (!in->def || in->def->kind != OP_reshape) break;
+            }
+    return last;
 }
 
 /* What is needed long afterwards could be made again from a group's first result: forward, in the step of training. */
 static void collect_slices(Launches *all, Arena *arena, Kernels *k, const Groups *groups)
 {
     enum { LONG = 8 };
+    const int *last = last_readers(arena, groups), made = groups->graph->next_value;
     for (int i = 0; i < groups->list.n && groups->list.at[i]->kind != GROUP_COMMIT; i++) {
         Group *slice = slice_group(arena, groups->list.at[i]);
         bool wanted = false;
-        for (int o = 0; slice && o < slice->out.n && !wanted; o++) wanted = reach(groups, i, slice->out.at[o]) > LONG;
+        for (int o = 0; slice && o < slice->out.n && !wanted; o++) wanted = slice->out.at[o]->id < made && last[slice->out.at[o]->id] - i > LONG;
         if (!wanted) continue;
         Sliced *s = NEW(arena, Sliced);
         s->group = slice;
