@@ -359,8 +359,18 @@ def around_limit(p, row):
                 break
 
 
+def conditions_of_fours(p):
+    """What launches ask, in the words of model.cu: by row, whose order is theirs."""
+    text = re.sub(r"\s+", " ", open(p.folder + "/model.cu").read())
+    asked = list(dict.fromkeys(re.findall(r"(?:LAUNCH|EPILOGUE)_FOURS\(s, \w+, (.*?), (?:rows|elements|fours)\(", text)))
+    rows = [r.name for r in p.rows if r.action == "SINGLE_ELEMENTS"]
+    if len(asked) != len(rows): sys.exit("%s: %s for the rows %s" % (p.name, asked, rows))
+    return dict(zip(rows, asked))
+
+
 def sim(folder, simulated, files):
     p = Program(folder)
+    fours_asked = conditions_of_fours(p)
     small = [(d, b) for d, b in ((d, batch(p, d)) for d in by_dims(p)) if b and sum(len(x[2]) for x in b.values()) < 1000]
     dims, batches = zip(*small[::max(1, len(small) // 40)])
     wide = [r for r in p.rows if r.action == "WIDE_INDICES" and r.name == "train_indices"]
@@ -379,7 +389,7 @@ def sim(folder, simulated, files):
         broken = [k for k in range(len(batches)) if k in run.loss and (reach(row, dims[k]) > LIMIT if narrow else not value(row.formula.replace("== 0, ", "== 0 and "), dims[k]))]
         found, why = "never broken", ""
         for k in chosen(broken):
-            one = Run(simulated, files, [batches[k]], sim=ORDER, drop=row.name if narrow else row.condition.replace("d->", ""))
+            one = Run(simulated, files, [batches[k]], sim=ORDER, drop=row.name if narrow else fours_asked[row.name])
             alone = Run(folder + "/trainer", files, [batches[k]])
             found, why = "nothing", what[k]
             if one.status or one.fell_back: found, why = "found", what[k] + ": " + one.why()
