@@ -23,6 +23,7 @@ typedef enum {
     GROUP_REDUCE, GROUP_CUMULATIVE, GROUP_SORT, GROUP_SCATTER, GROUP_LATE, GROUP_DOT, GROUP_CONV, GROUP_POOL,
     GROUP_ATTENTION, /* attention or its gradient: blocks of queries and keys, with the index operations that lead to q, k and v */
     GROUP_VIEW,      /* reshape: no launch, the result lies where its operand lies */
+    GROUP_CHAIN,     /* kernels that work on the same rows, one after another while those are near: its epilogue, and what follows that */
     GROUP_CELL,      /* a scan as one kernel: rows shared out, all steps of a row in turn; body[0]: the parts of a step */
     GROUP_REGION,    /* scan, while, branch: launches of its bodies inside a loop or a condition */
     GROUP_ASSIGN,    /* an assign whose value nobody else needs is written in place by the group that computes it; this kind copies */
@@ -41,8 +42,10 @@ typedef struct Group {
     Ops assigns;                   /* whose value this group writes in place: out's value lies in the memory of the assign's target */
     struct Groups *body[2];        /* of a region */
     bool adds;                     /* DOT in a loop over blocks of rows: what later blocks give is added to what is there */
-    struct Group *epilogue;        /* DOT: a LOOP, ROW or REDUCE done to rows of the product as soon as they are there; ops.at[0] is the dot */
-    Value *product, *place;        /* of an epilogue: its operand that is the product; the result in whose memory it lies, or the dot's own */
+    struct Group *epilogue;        /* DOT: a LOOP, ROW or REDUCE done to rows of the product as soon as they are there; ops.at[0] is the dot.
+                                    * Of such a kernel: the one that follows it on the same rows */
+    bool follows;                  /* is such a kernel */
+    Value *product, *place;        /* of a product's first one: its operand that is the product; the result in whose memory it lies, or the dot's own */
 } Group;
 /* Why an operation did not become part of the kernel that reads its result: what fuse found when it decided. */
 #define FUSE_REFUSALS(R) \
@@ -112,7 +115,7 @@ typedef struct KnownEpilogue {
  *     each NULL:  LAUNCH(s, kernel, elements(blocks), threads)(args); (or fours(blocks))       blocks counts elements: a thread each on CUDA, a chunk a block on the host
  *     else:       LAUNCH(s, kernel, rows(blocks, each), threads)(args);     blocks counts rows (planes, columns…), each one's cost in elements
  *     library:    kernel(s, args);                                          a function of device/blas.h: dot, …
- *     epilogue:   kernel(s, args, EPILOGUE(s, kernel, rows(blocks, each), threads)(args));
+ *     epilogue:   kernel(s, args, EPILOGUE(s, kernel, rows(blocks, each), threads)(args), …);     kernel: dot, dot_add or in_turn
  * Any of them may be 0 at run time: then nothing is launched. */
 typedef struct Launch {
     const char *kernel;            /* name of the __global__ function, or of a function of device/blas.h */
@@ -124,8 +127,8 @@ typedef struct Launch {
     bool indexed;                  /* the kernel is a template over Index, the type of its indices */
     VEC(Expr *) reach;             /* of one that is: no index is greater than the greatest of these */
     VEC(Arg) args;                 /* results first, then operands, then sizes */
-    const struct Launch *epilogue; /* of a product: its arguments are those of args from number `own` on */
-    int own;
+    const struct Launch *epilogue; /* of a product, and of an epilogue that another one follows */
+    int own;                       /* all arguments stand in the product's args: those of its epilogue begin at number `own`, and end at the epilogue's */
     KnownEpilogue known;           /* of such a product */
     Expr *shares;                  /* of a kernel that can be an epilogue: its rows, or the parts that they are summed in */
     Expr *moved, *flops;           /* bytes read and written, operations */

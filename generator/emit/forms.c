@@ -101,8 +101,7 @@ static void fours_of_items(const Layout *l, const Items *items, FoursForms *form
 {
     for (int i = 0; i < items->n; i++) {
         const Item *item = items->at[i];
-        if (item->kind == ITEM_LAUNCH) note_fours(l, item->launch, forms);
-        if (item->kind == ITEM_LAUNCH && item->launch->epilogue) note_fours(l, item->launch->epilogue, forms);
+        for (const Launch *k = item->kind == ITEM_LAUNCH ? item->launch : NULL; k; k = k->epilogue) note_fours(l, k, forms);
         fours_of_items(l, &item->body[0], forms);
         fours_of_items(l, &item->body[1], forms);
         fours_of_items(l, &item->after, forms);

@@ -327,6 +327,7 @@ void emit_sort(Emission *e);
 void emit_scatter(Emission *e);
 void emit_late(Emission *e);
 void emit_dot(Emission *e);
+void emit_chain(Emission *e);
 void emit_conv(Emission *e);
 void emit_pool(Emission *e);
 void emit_attention(Emission *e);

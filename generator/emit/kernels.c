@@ -233,6 +233,10 @@ static const char *anonymous(Kernel *k, const char *text)
 static const char *kind_text(const Kernel *k)
 {
     if (k->kind) return k->kind;
+    if (k->group->follows && !k->group->product && !k->part)
+        return k->group->kind == GROUP_LOOP  ? "loop kernel that takes rows in turn with others,"
+               : k->group->kind == GROUP_ROW ? "row kernel that takes rows in turn with others,"
+                                             : "sum of columns that takes rows in turn with others,";
     if (k->group->product && !k->part)
         return k->group->kind == GROUP_LOOP  ? "epilogue of a product, a loop kernel,"
                : k->group->kind == GROUP_ROW ? "epilogue of a product, a row kernel,"
@@ -364,6 +368,7 @@ void kernels_emit(Kernels *all, const Group *group, Launch **launches, int *n, E
     case GROUP_SCATTER: emit_scatter(&e); break;
     case GROUP_LATE: emit_late(&e); break;
     case GROUP_DOT: emit_dot(&e); break;
+    case GROUP_CHAIN: emit_chain(&e); break;
     case GROUP_CONV: emit_conv(&e); break;
     case GROUP_POOL: emit_pool(&e); break;
     case GROUP_ATTENTION: emit_attention(&e); break;
@@ -413,10 +418,21 @@ static bool follows_sum(const Group *group, const Value *v)
     return follows;
 }
 
+/* While they run for some rows, the product of others is still to come.  Of several only the last one overwrites what it reads: where it
+ * cannot be launched, none of them has. */
+static bool links_in_place(const Group *group, const Value *in, const Value *out)
+{
+    if (group->kind == GROUP_DOT && (out == group->epilogue->place || product_reads(group->ops.at[0], in))) return false;
+    const Group *last = group->epilogue;
+    for (; last->epilogue; last = last->epilogue)
+        for (int i = 0; i < last->out.n && values_hold(&last->in, in); i++)
+            if (!kernels_at_own_place(last, last->out.at[i], in)) return false;
+    return kernels_in_place(last, in, out);
+}
+
 bool kernels_in_place(const Group *group, const Value *in, const Value *out)
 {
-    if (group->epilogue) /* while it runs for some rows, the product of others is still to come */
-        return out != group->epilogue->place && !product_reads(group->ops.at[0], in) && kernels_in_place(group->epilogue, in, out);
+    if (group->epilogue && !group->follows) return links_in_place(group, in, out);
     const bool reads = values_hold(&group->in, in);
     if (!reads || !values_hold(&group->out, out)) return false;
     if (group->kind == GROUP_SCATTER) return main_op(group)->in[0] == in;

@@ -74,8 +74,7 @@ void launches_kernels(const Launches *launches, Map *names)
 {
     for (int i = 0; i < launches->list.n; i++)
         for (int l = 0; l < launches->list.at[i]->n; l++) {
-            const Launch *launch = &launches->list.at[i]->at[l];
-            map_set(names, launch->kernel, (void *)launches);
-            if (launch->epilogue) map_set(names, launch->epilogue->kernel, (void *)launches);
+            for (const Launch *launch = &launches->list.at[i]->at[l]; launch; launch = launch->epilogue)
+                map_set(names, launch->kernel, (void *)launches);
         }
 }

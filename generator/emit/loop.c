@@ -105,13 +105,16 @@ static void store_all(Kernel *k, const Results *r, const Conditions *conditions,
 enum { LONG_ROW = 64, SHORT_ROW = 128, ENOUGH_ROWS = 32 };
 
 /* How many groups of axes make a row's number: all but the innermost; where that one is short, dividing for each row would cost
- * more than the row, and the next one is a loop as well. */
+ * more than the row, and the next one is a loop as well; so it is where rows are shared with other kernels. */
 static int outer_groups(const Kernel *k)
 {
     int groups[MAX_AXES];
     const int n = k->n_groups;
     for (int i = 0; i < n; i++) groups[i] = i;
-    if (n < 3 || k->group->product || expr_likely(k->symbols, k->groups[n - 1].extent) > SHORT_ROW) return n - 1;
+    int of_rows = 0;
+    while (k->group->follows && of_rows < n && !k->groups[of_rows].kind) of_rows++;
+    if (of_rows && of_rows == n - 2) return of_rows;
+    if (n < 3 || k->group->follows || expr_likely(k->symbols, k->groups[n - 1].extent) > SHORT_ROW) return n - 1;
     return expr_likely(k->symbols, groups_extent((Kernel *)k, groups, n - 2)) < ENOUGH_ROWS ? n - 1 : n - 2;
 }
 
@@ -168,8 +171,8 @@ static void write_results(Emission *e, Results results, const char *name)
     const Value *like = results.walked;
     Kernel *k = kernel_new_indexed(e->all, e->group);
     int kinds[MAX_AXES] = {0};
-    if (e->group->product && expr_likely(e->all->symbols, like->shape[like->rank - 1]) >= LONG_ROW)
-        kinds[like->rank - 1] = 1; /* an epilogue: a product's rows stay rows */
+    if (e->group->follows && expr_likely(e->all->symbols, like->shape[like->rank - 1]) >= LONG_ROW)
+        kinds[like->rank - 1] = 1; /* an epilogue: rows stay rows */
     kernel_axes(k, like->shape, kinds, like->rank);
     lanes_in_fours(k);
     kernel_write(k, loop_body, &results);

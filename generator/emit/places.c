@@ -184,12 +184,13 @@ static bool reads_root_twice(const Maker *m, const Group *group, const Value *in
     return false;
 }
 
-/* A kernel of two stages must find its operands again where the second one fails. */
+/* Kernels of two stages must find their operands again where the second one fails. */
 static bool overwrites_too_soon(const Maker *m, const Group *group)
 {
     const GroupLaunches *l = pointers_get(m->launches->of, group);
-    const Group *sums = group->epilogue ? group->epilogue : group;
-    return sums->kind == GROUP_REDUCE && (!l || l->n > 1);
+    const Group *first = group->epilogue;
+    const bool several = first ? first->kind == GROUP_REDUCE || first->epilogue : group->kind == GROUP_REDUCE;
+    return several && (!l || l->n > 1);
 }
 
 /* An operand that nobody reads afterwards and in whose memory the result may lie. */

@@ -81,9 +81,10 @@ static Group *build(Arena *arena, const Slice *s)
     return out->kind == GROUP_LOOP && !same_shapes(&out->out) ? NULL : out;
 }
 
-/* An epilogue's results may be made again from its first one where that needs no product. */
+/* An only epilogue's results may be made again from its first one where that needs no product. */
 static Group *slice_epilogue(Arena *arena, const Group *group)
 {
+    if (group->epilogue->epilogue) return NULL;
     Group *slice = slice_group(arena, group->epilogue);
     return slice && !values_hold(&slice->in, group->epilogue->product) ? slice : NULL;
 }

@@ -117,7 +117,10 @@ static bool anything_lean(Program *const *programs, int n)
 static void put_includes(Buf *out, const char *steps, const char *kernels)
 {
     buf_put(out, "#include \"model.h\"\n#include \"runtime/device/device.h\"\n");
-    if (calls(steps, "dot")) buf_put(out, "#include \"runtime/device/blas.h\"\n");
+    if (calls(steps, "dot"))
+        buf_put(out, "#include \"runtime/device/blas.h\"\n");
+    else if (calls(steps, "in_turn"))
+        buf_put(out, "#include \"runtime/device/epilogue.h\"\n");
     if (calls(steps, "conv")) buf_put(out, "#include \"runtime/device/conv.h\"\n");
     if (calls(steps, "pool")) buf_put(out, "#include \"runtime/device/pool.h\"\n");
     if (strstr(kernels, "SHARED Attention")) buf_put(out, "#include \"runtime/device/attention.h\"\n");

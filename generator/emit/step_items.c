@@ -168,6 +168,26 @@ static const char *how_it_lies(const Launch *launch, const Arg *arg, int number)
     return a ? b ? "TRANSPOSED, TRANSPOSED" : "TRANSPOSED, PLAIN" : b ? "PLAIN, TRANSPOSED" : "PLAIN, PLAIN";
 }
 
+/* "EPILOGUE(s, kernel, rows(n, each), 256)(arguments)": of a product, or of another epilogue. */
+static void epilogue_text(Writer *w, const Item *item, const Launch *of, int depth, Buf *line, size_t *start)
+{
+    const Launch *epilogue = of->epilogue;
+    buf_put(line, ",");
+    *start = line->length + 1;
+    buf_printf(line, "\n%*s%s(s, %s", 4 * depth + 8, "", epilogue->fours_if.n ? "EPILOGUE_FOURS" : "EPILOGUE", kernel_text(w, epilogue));
+    add_argument(line, start, 4 * depth + 12, ", ", arena_text(w->l->arena, "%s, %d)(", work_text(w, epilogue, true), epilogue->threads));
+    for (int a = of->own; a < epilogue->own; a++)
+        add_argument(line, start, 4 * depth + 12, a > of->own ? ", " : "", argument(w, item, &item->launch->args.at[a]));
+    if (of->known.name) {
+        const Value *const places[] = {of->known.y, of->known.bias, of->known.x};
+        buf_put(line, ")");
+        *start = line->length + 1;
+        buf_printf(line, "\n%*s.or_library(%s", 4 * depth + 12, "", of->known.name);
+        for (int i = 0; i < 3; i++) buf_printf(line, ", %s", places[i] ? program_place(w->p, places[i])->pointer : "NULL");
+    }
+    buf_put(line, ")");
+}
+
 static void launch_text(Writer *w, const Item *item, int depth)
 {
     const Launch *launch = item->launch;
@@ -188,23 +208,8 @@ static void launch_text(Writer *w, const Item *item, int depth)
         if (text && numbers == 5) continue; /* both stand together */
         add_argument(&line, &start, 4 * depth + 8, a || launch->library ? ", " : "", text ? text : argument(w, item, &launch->args.at[a]));
     }
-    if (launch->epilogue) {
-        const Launch *epilogue = launch->epilogue;
-        buf_put(&line, ",");
-        start = line.length + 1;
-        buf_printf(&line, "\n%*s%s(s, %s, %s, %d)(", 4 * depth + 8, "", epilogue->fours_if.n ? "EPILOGUE_FOURS" : "EPILOGUE",
-                   kernel_text(w, epilogue), work_text(w, epilogue, true), epilogue->threads);
-    }
-    for (int a = own; a < launch->args.n; a++)
-        add_argument(&line, &start, 4 * depth + 12, a > own ? ", " : "", argument(w, item, &launch->args.at[a]));
-    if (launch->known.name) {
-        const Value *const places[] = {launch->known.y, launch->known.bias, launch->known.x};
-        buf_put(&line, ")");
-        start = line.length + 1;
-        buf_printf(&line, "\n%*s.or_library(%s", 4 * depth + 12, "", launch->known.name);
-        for (int i = 0; i < 3; i++) buf_printf(&line, ", %s", places[i] ? program_place(w->p, places[i])->pointer : "NULL");
-    }
-    buf_put(&line, launch->epilogue ? "));" : ");");
+    for (const Launch *of = launch; of->epilogue; of = of->epilogue) epilogue_text(w, item, of, depth, &line, &start);
+    buf_put(&line, ");");
     if (item->nodes.n) {
         const int length = (int)(line.length - start), pad = length < COMMENT_COLUMN ? COMMENT_COLUMN - length : 1;
         buf_printf(&line, "%*s/* %s */", pad, "", nodes(w, item, FARTHEST_COLUMN - length - pad));

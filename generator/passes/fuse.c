@@ -17,7 +17,8 @@
  * - it may join and be stored as well (a stash; one of an optimizer's moments) where every reader outside comes after the whole
  * group. A group runs where its last operation stands, so no path leads from the group back into it;
  * - a scan whose rows never meet is one group: a recurrent cell over time;
- * - in the end a kernel that reads the rows of a product as it writes its own is merged with it: the product's epilogue.
+ * - in the end a kernel that reads the rows of a product as it writes its own is merged with it: the product's epilogue; and in the
+ * backward pass kernels that take the same rows with each other.
  * With no_fuse only constants, iota, dims and broadcasts are folded. */
 #include "ir/view.h"
 #include "passes/fuse.h"
@@ -586,6 +587,6 @@ static Groups *group_all(Graph *g, bool no_fuse, bool in_blocks)
 Groups *pass_fuse(Graph *g, bool no_fuse)
 {
     Groups *groups = group_all(g, no_fuse, false);
-    if (!no_fuse) fuse_epilogues(groups);
+    if (!no_fuse) fuse_epilogues(groups, strcmp(g->name, "train_lean") != 0); /* whose results take no operand's place */
     return groups;
 }

@@ -1,7 +1,7 @@
 /* Inside fuse: drafts of groups while operations are seen from the last to the first.  fuse.c decides for each operation,
  * fuse_rows.c knows reductions over rows, fuse_again.c what is made again rather than stored, fuse_beside.c which loops run beside each
  * other in one kernel, fuse_sums.c which sums do, fuse_views.c what attention reads where it lies, fuse_cell.c which scans are one
- * kernel, fuse_epilogue.c which kernels follow a product row by row. */
+ * kernel, fuse_epilogue.c which kernels follow a product row by row, fuse_chain.c which follow each other. */
 #ifndef FUSE_H
 #define FUSE_H
 #include "emit/emit.h"
@@ -48,6 +48,7 @@ typedef struct {
 bool fuse_folds(GroupKind kind);                                    /* operations may be folded into groups of this kind */
 bool fuse_folds_cheap(GroupKind kind);                              /* what is cheap may */
 bool fuse_simple(OpKind kind);                                      /* costs about as much as an addition */
+bool fuse_may_read(const Fuse *f, Draft *d, const Op *op);           /* d would not read too many tensors with op */
 /* What u is part of runs after the operation in that place of the order; where u is a view, or made again in its readers, all of those. */
 bool fuse_comes_after(const Fuse *f, const Op *u, int root);
 bool fuse_in_place_use(const Fuse *f, const Op *u, const Value *v); /* an assign that writes v in place */
@@ -86,8 +87,24 @@ bool fuse_join_sums(Fuse *f, Op *op); /* joins a sum to what is made of it, or t
 /* How many rows go through the group's scan each by itself, so that it becomes one kernel; NULL: it does not.  Its body is fused already. */
 Expr *fuse_cell_rows(const Group *group);
 
+/* ---- groups that are merged once all are known ---- */
+typedef struct {
+    Groups *groups;
+    Graph *g;
+    int *at;         /* by op->id: place of its group in the list, -1 */
+    uint8_t *output; /* by value id */
+    uint8_t *gone;   /* by place in the list */
+    bool blocks;     /* of what runs over blocks of rows, to save memory */
+} Merge;
+
 /* ---- fuse_epilogue.c ---- */
-void fuse_epilogues(Groups *groups); /* kernels that begin with the rows of a product are merged with it */
+/* Kernels that begin with the rows of a product are merged with it; with chains, those that take the same rows with each other. */
+void fuse_epilogues(Groups *groups, bool chains);
+/* Whether the product may lie in the memory of a result of the group, which reads it as `operand`, until that is written. */
+bool fuse_holds_product(const Merge *m, const Group *group, const Value *operand, const Value *result);
+
+/* ---- fuse_chain.c ---- */
+void fuse_chains(Merge *m);
 
 /* ---- fuse_again.c ---- */
 bool fuse_make_again(Fuse *f, const Op *op); /* marks the result cheap where that is better than storing it */

@@ -14,14 +14,6 @@
 
 enum { COLUMNS_MAX = 16384 }; /* of a product: rows wider than this do not stay near the processor */
 
-typedef struct {
-    Groups *groups;
-    Graph *g;
-    int *at;         /* by op->id: place of its group in the list, -1 */
-    uint8_t *output; /* by value id */
-    uint8_t *gone;   /* by place in the list */
-} Merge;
-
 static Group *group_at(const Merge *m, int i)
 {
     return m->groups->list.at[i];
@@ -111,8 +103,7 @@ static bool is_one(const Merge *m, Expr *e)
     return expr_is(expr_canonical(m->g->symbols, e), 1);
 }
 
-/* Whether the product may lie in the memory of the result until that is written. */
-static bool holds_product(const Merge *m, const Group *group, const Value *operand, const Value *result)
+bool fuse_holds_product(const Merge *m, const Group *group, const Value *operand, const Value *result)
 {
     return result->dtype == operand->dtype && value_count(m->g, result) == value_count(m->g, operand) &&
            kernels_in_place(group, operand, result);
@@ -131,7 +122,7 @@ static bool fits(const Merge *m, const Group *dot, Group *group, bool stored)
     group->product = operand;
     group->place = stored ? product : NULL;
     for (int o = 0; o < group->out.n && !group->place; o++)
-        if (holds_product(m, group, operand, group->out.at[o])) group->place = group->out.at[o];
+        if (fuse_holds_product(m, group, operand, group->out.at[o])) group->place = group->out.at[o];
     if (!group->place) group->product = NULL;
     return group->place != NULL;
 }
@@ -151,6 +142,7 @@ static void merge(Merge *m, int at, int into)
     Op *op = dot->ops.at[0];
     both->kind = GROUP_DOT;
     both->epilogue = epilogue;
+    epilogue->follows = true;
     vec_push(arena, &both->ops, op);
     add_views(arena, &both->ops, epilogue->product, op);
     for (int i = 0; i < epilogue->ops.n; i++) vec_push(arena, &both->ops, epilogue->ops.at[i]);
@@ -167,7 +159,7 @@ static void merge(Merge *m, int at, int into)
         if (m->groups->of_op[epilogue->ops.at[i]->id] == epilogue) m->groups->of_op[epilogue->ops.at[i]->id] = both;
 }
 
-/* Views of a product stand behind what now makes it; those of one that is not stored are dropped. */
+/* Views of what is made later now stand behind that; those of a product that is not stored are dropped. */
 static void settle_views(Merge *m)
 {
     VEC(Group *) kept = {0};
@@ -186,21 +178,22 @@ static void settle_views(Merge *m)
             continue;
         }
         vec_push(arena, &kept, group);
-        const bool stored = group->epilogue && group->epilogue->place == group->ops.at[0]->out[0];
-        for (int k = 0; k < behind[i].views.n && stored; k++) vec_push(arena, &kept, behind[i].views.at[k]);
+        for (int k = 0; k < behind[i].views.n; k++)
+            if (values_hold(&group->out, value_root(behind[i].views.at[k]->in.at[0]))) vec_push(arena, &kept, behind[i].views.at[k]);
     }
     groups->list.n = 0;
     for (int i = 0; i < kept.n; i++) vec_push(arena, &groups->list, kept.at[i]);
 }
 
-void fuse_epilogues(Groups *groups)
+static void merge_all(Groups *groups, bool chains, bool blocks)
 {
     Graph *g = groups->graph;
     Merge m = {.groups = groups,
                .g = g,
                .at = NEW_ARRAY(g->arena, int, g->next_op + 1),
                .output = NEW_ARRAY(g->arena, uint8_t, g->next_value + 1),
-               .gone = NEW_ARRAY(g->arena, uint8_t, groups->list.n + 1)};
+               .gone = NEW_ARRAY(g->arena, uint8_t, groups->list.n + 1),
+               .blocks = blocks};
     for (int i = 0; i < g->next_op; i++) m.at[i] = -1;
     for (int i = 0; i < g->outputs.n; i++) m.output[g->outputs.at[i]->id] = 1;
     for (int i = 0; i < groups->list.n; i++) {
@@ -208,9 +201,8 @@ void fuse_epilogues(Groups *groups)
         for (int o = 0; o < group->ops.n; o++)
             if (groups->of_op[group->ops.at[o]->id] == group) m.at[group->ops.at[o]->id] = i;
         for (int b = 0; b < 2; b++)
-            if (group->body[b] && group->kind == GROUP_REGION) fuse_epilogues(group->body[b]);
+            if (group->body[b] && group->kind == GROUP_REGION) merge_all(group->body[b], chains, group->ops.at[group->ops.n - 1]->kind == OP_blocks);
     }
-    bool any = false;
     for (int i = 0; i < groups->list.n; i++) {
         const Group *dot = group_at(&m, i);
         Readers r = {.first = -1};
@@ -218,7 +210,12 @@ void fuse_epilogues(Groups *groups)
         find_readers(&m, dot->out.at[0], &r);
         if (r.first <= i || !fits(&m, dot, group_at(&m, r.first), r.others)) continue;
         merge(&m, i, r.first);
-        any = true;
     }
-    if (any) settle_views(&m);
+    if (chains) fuse_chains(&m);
+    settle_views(&m);
+}
+
+void fuse_epilogues(Groups *groups, bool chains)
+{
+    merge_all(groups, chains, false);
 }

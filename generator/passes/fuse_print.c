@@ -8,7 +8,7 @@ static const char *const kind_names[] = {
     [GROUP_LOOP] = "loop",     [GROUP_ROW] = "row",         [GROUP_REDUCE] = "reduce", [GROUP_CUMULATIVE] = "cumulative",
     [GROUP_SORT] = "sort",     [GROUP_SCATTER] = "scatter", [GROUP_LATE] = "late",     [GROUP_DOT] = "dot",
     [GROUP_CONV] = "conv",     [GROUP_POOL] = "pool",       [GROUP_VIEW] = "view",     [GROUP_REGION] = "region",
-    [GROUP_ATTENTION] = "attention", [GROUP_CELL] = "cell",    [GROUP_ASSIGN] = "assign", [GROUP_COMMIT] = "commit", [GROUP_FINITE] = "finite"};
+    [GROUP_ATTENTION] = "attention", [GROUP_CHAIN] = "chain", [GROUP_CELL] = "cell",    [GROUP_ASSIGN] = "assign", [GROUP_COMMIT] = "commit", [GROUP_FINITE] = "finite"};
 
 static bool folds(const Group *group)
 {

@@ -4,11 +4,12 @@
  *     dot(s, c, a, b, batch, m, n, k, trans_a, trans_b)       for each of batch:  c (m, n) = a (m, k) · b (k, n)
  *     dot(…, trans_b, add)                                    where add is true:  c (m, n) += a (m, k) · b (k, n)
  *     dot_add(s, c, a, b, u, batch, m, n, k, trans_a, trans_b)            for each of batch:  c = u + a · b
- *     dot(…, trans_b, EPILOGUE(s, kernel, rows(n, each), 256)(y, c, x, n))       then the kernel on the rows of c
+ *     dot(…, trans_b, EPILOGUE(s, kernel, rows(n, each), 256)(y, c, x, n))       then the kernel on the rows of c (epilogue.h);
+ *                                                                         several: one after another
  *
- * An epilogue is a kernel over the rows of all of batch (FOR_ROWS) that reads no row of c but the one at hand, or sums up
- * rows in parts; its results may lie where c lies.  EPILOGUE(…)(…).or_library(RELU, y, bias, NULL) says what it comes to, so
- * that on CUDA cuBLASLt can do it within the product where it has that for the sizes; else the kernel follows.  The processor makes some rows of c and gives them to it while they are near.
+ * EPILOGUE(…)(…).or_library(RELU, y, bias, NULL) says what the first one comes to, so that on CUDA cuBLASLt can do it within the
+ * product where it has that for the sizes; else the kernel follows.  The processor makes some rows of c and gives them to the
+ * epilogues while they are near.
  *
  * All row-major and dense; with trans_a, a lies as (k, m), with trans_b, b lies as (n, k).  k = 0 gives zeros.
  * float and double go to the library; 16-bit floats are summed as floats and rounded once, or not at all where c is of floats;
@@ -17,75 +18,7 @@
 #ifndef DEVICE_BLAS_H
 #define DEVICE_BLAS_H
 #include <string.h>
-#include "device.h"
-
-/* What an epilogue may come to, where a library has it:
- *     BIAS  y = c + bias      RELU  y = max(c + bias, 0)      GELU  y = gelu(x), x = c + bias      GELU_GRADIENT  y = c * gelu'(x)
- * with gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).  bias (n) may be missing; x, like c, is written by GELU where it
- * is wanted, and read by GELU_GRADIENT. */
-enum KnownEpilogue : int64_t { OWN_KERNEL, BIAS, RELU, GELU, GELU_GRADIENT };
-
-/* What a library would have to do in its place. */
-struct LibraryForm {
-    KnownEpilogue known = OWN_KERNEL;
-    void *y = NULL, *x = NULL;
-    const void *bias = NULL;
-};
-
-/* A kernel that waits for a product.  run does one of `shares` equal shares of its work; all of it where it is not `apart`. */
-struct Epilogue : LibraryForm {
-    const char *kernel;
-    Work work;
-    bool apart;
-    virtual void run(Step *s, int64_t share, int64_t shares) const = 0;
-
-  protected:
-    Epilogue(const char *k, Work w, bool a) : kernel(k), work(w), apart(a) {}
-    ~Epilogue() = default;
-};
-template <class Run> struct EpilogueRun final : Epilogue {
-    Run what;
-    EpilogueRun(const char *k, Work w, bool a, Run r) : Epilogue(k, w, a), what(r) {}
-    /* The same by other means: the processor takes the kernel. */
-    EpilogueRun or_library(KnownEpilogue what_it_is, void *to, const void *with_bias, const void *x_of) const
-    {
-        EpilogueRun copy = *this;
-        copy.known = what_it_is, copy.y = to, copy.bias = with_bias, copy.x = const_cast<void *>(x_of);
-        return copy;
-    }
-    void run(Step *s, int64_t share, int64_t shares) const override
-    {
-        what(s, share, shares);
-    }
-};
-#if defined(VARIANT_DIMS) && !defined(__CUDACC__)
-template <class Kernel> static inline auto epilogue_known(const char *name, Work work, const Kernel &kernel)
-{
-    auto run = [=](Step *, int64_t share, int64_t shares) { run_known(kernel, share, shares); };
-    return EpilogueRun<decltype(run)>(name, work, true, run);
-}
-#else
-template <class Launch> struct EpilogueOf {
-    Launch launch;
-    template <class... A> auto operator()(A... a) const
-    {
-        const Launch l = launch;
-#ifdef __CUDACC__
-        auto run = [=](Step *, int64_t, int64_t) { l(a...); };
-        return EpilogueRun<decltype(run)>(NULL, elements(0), false, run);
-#else
-        auto run = [=](Step *, int64_t share, int64_t shares) { l.run_block(share, shares, a...); };
-        return EpilogueRun<decltype(run)>(l.name, l.work, true, run);
-#endif
-    }
-};
-template <class Launch> static inline EpilogueOf<Launch> epilogue_of(const Launch &launch)
-{
-    return {launch};
-}
-#define EPILOGUE(s, kernel, work, threads) epilogue_of(LAUNCH(s, kernel, work, threads))
-#define EPILOGUE_FOURS(s, kernel, divisible, work, threads) epilogue_of(LAUNCH_FOURS(s, kernel, divisible, work, threads))
-#endif
+#include "epilogue.h"
 
 enum { PLAIN, TRANSPOSED }; /* how an operand lies */
 
@@ -138,11 +71,11 @@ template <> struct Sum<bfloat16> {
     typedef float type;
 };
 
-template <class T, class A>
+template <class T, class A, class... More>
 static inline void dot(Step *s, T *c, const A *a, const A *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b,
-                       const Epilogue &epilogue)
+                       const Epilogue &epilogue, const More &...more)
 {
-    dot(s, c, a, b, batch, m, n, k, trans_a, trans_b, false, &epilogue);
+    dot(s, c, a, b, batch, m, n, k, trans_a, trans_b, false, linked(epilogue, more...));
 }
 
 /* c = u + a · b; c may lie where u lies. */
@@ -153,10 +86,10 @@ static inline void dot_add(Step *s, T *c, const A *a, const A *b, const T *u, in
     if (c != u && batch * m * n > 0 && unit_runs(s)) device_copy(s, c, u, batch * m * n * (int64_t)sizeof *c);
     dot(s, c, a, b, batch, m, n, k, trans_a, trans_b, true, epilogue);
 }
-template <class T, class A>
+template <class T, class A, class... More>
 static inline void dot_add(Step *s, T *c, const A *a, const A *b, const T *u, int64_t batch, int64_t m, int64_t n, int64_t k, bool trans_a,
-                           bool trans_b, const Epilogue &epilogue)
+                           bool trans_b, const Epilogue &epilogue, const More &...more)
 {
-    dot_add(s, c, a, b, u, batch, m, n, k, trans_a, trans_b, &epilogue);
+    dot_add(s, c, a, b, u, batch, m, n, k, trans_a, trans_b, linked(epilogue, more...));
 }
 #endif

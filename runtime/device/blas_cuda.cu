@@ -132,13 +132,14 @@ static void dot_then(Step *s, R *c, const T *a, const T *b, int64_t batch, int64
                      const Epilogue *epilogue)
 {
     if (launch_wanted(s, elements(batch * m * n), "dot")) {
-        if (epilogue && k > 0 && batch == 1 && !add && library_epilogue(s, c, a, b, m, n, k, ta, tb, *epilogue)) return;
-        if (k > 0)
+        if (epilogue && k > 0 && batch == 1 && !add && library_epilogue(s, c, a, b, m, n, k, ta, tb, *epilogue))
+            epilogue = epilogue->next;
+        else if (k > 0)
             dot_of(s, c, a, b, {m * k, k * n, m * n}, batch, m, n, k, ta, tb, add);
         else if (!add)
             device_zeros(s, c, batch * m * n * (int64_t)sizeof *c);
     }
-    if (epilogue && !s->error) epilogue->run(s, 0, 1);
+    for (; epilogue && !s->error; epilogue = epilogue->next) epilogue->run(s, 0, 1);
 }
 
 /* A sum is made by one product after another. */

@@ -295,39 +295,45 @@ SHORT(half, half) SHORT(float, half) SHORT(bfloat16, bfloat16) SHORT(float, bflo
 enum { BLOCK_ROWS_MAX = 768, BLOCK_ROWS_MIN = 511, BLOCK_BYTES = 16 << 20 };
 
 /* How many: an image each where there are several, else a power of two, which threads share evenly; whatever their number.  A share of
- * the epilogue's work must be the block's rows. */
-static int64_t row_blocks(const Epilogue &epilogue, int64_t batch, int64_t m, int64_t row_bytes)
+ * an epilogue's work must be the block's rows. */
+static int64_t row_blocks(const Epilogue *first, int64_t batch, int64_t m, int64_t row_bytes)
 {
-    const int64_t shares = epilogue.work.shares;
-    if (!epilogue.apart || epilogue.work.n < 1) return 1;
-    if (batch > 1) return shares % batch == 0 ? batch : 1;
+    int64_t parts = 0; /* of those that sum rows up in parts */
+    for (const Epilogue *e = first; e; e = e->next) {
+        const int64_t shares = e->work.shares;
+        if (!e->apart || e->work.n < 1) return 1;
+        if (batch > 1 && shares % batch != 0) return 1;
+        if (shares == m) continue;
+        if (parts && parts != shares) return 1;
+        parts = shares;
+    }
+    if (batch > 1) return batch;
     int64_t blocks = 1;
     while (m / blocks > BLOCK_ROWS_MAX || (m / blocks > BLOCK_ROWS_MIN && m / blocks * row_bytes > BLOCK_BYTES)) {
-        if (shares != m && shares % (2 * blocks) != 0) break;
+        if (parts && parts % (2 * blocks) != 0) break;
         blocks *= 2;
     }
     return blocks;
 }
 
 /* What belongs to one block, by all threads. */
-static void run_block(Step *s, const Epilogue &epilogue, int64_t block, int64_t blocks)
+static void run_block(Step *s, const Epilogue *first, int64_t rows, int64_t block, int64_t blocks)
 {
-    if (!epilogue.apart) return epilogue.run(s, 0, 1);
-    const int64_t parts = host_blocks({epilogue.work.n / blocks, epilogue.work.each, 1});
-    share_out(parts, parts > 1, [=, &epilogue](int64_t part) { epilogue.run(s, block * parts + part, blocks * parts); });
+    if (first->apart) return run_epilogues(s, first, rows, block, blocks);
+    for (const Epilogue *e = first; e; e = e->next) e->run(s, 0, 1);
 }
 
 template <class R, class T>
 static void dot_in_blocks(Step *s, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add,
-                          const Epilogue &epilogue, int64_t blocks)
+                          const Epilogue *epilogue, int64_t blocks)
 {
     const int64_t threads = threads_most();
     const bool worth = (double)batch * (double)m * (double)n * (double)k > PRODUCTS_WORTH;
-    share_out(blocks, worth && (blocks % threads == 0 || blocks >= 4 * threads), [=, &epilogue](int64_t block) {
+    share_out(blocks, worth && (blocks % threads == 0 || blocks >= 4 * threads), [=](int64_t block) {
         const int64_t image = batch > 1 ? block : 0;
         const int64_t first = batch > 1 ? 0 : m * block / blocks, last = batch > 1 ? m : m * (block + 1) / blocks;
         dot_rows(c + image * m * n, a + image * m * k, b + image * k * n, first, last, m, n, k, ta, tb, add);
-        run_block(s, epilogue, block, blocks);
+        run_block(s, epilogue, batch * m, block, blocks);
     });
 }
 
@@ -374,16 +380,15 @@ static void dot_then(Step *s, R *c, const T *a, const T *b, int64_t batch, int64
                      const Epilogue *epilogue)
 {
     const bool wanted = launch_wanted(s, elements(batch * m * n), "dot");
-    if (epilogue && epilogue->apart && !launch_wanted(s, epilogue->work, epilogue->kernel)) epilogue = NULL;
-    if (s->error) return;
+    if (s->error || !epilogues_wanted(s, epilogue)) return;
     if constexpr (!std::is_integral<T>::value) {
-        const int64_t blocks = wanted && k > 0 && epilogue ? row_blocks(*epilogue, batch, m, n * (int64_t)sizeof *c) : 1;
+        const int64_t blocks = wanted && k > 0 && epilogue ? row_blocks(epilogue, batch, m, n * (int64_t)sizeof *c) : 1;
         if (blocks > 1 && m <= INT_MAX && n <= INT_MAX && k <= INT_MAX)
-            return dot_in_blocks(s, c, a, b, batch, m, n, k, ta, tb, add, *epilogue, blocks);
+            return dot_in_blocks(s, c, a, b, batch, m, n, k, ta, tb, add, epilogue, blocks);
     }
     if (wanted && k == 0 && !add) device_zeros(s, c, batch * m * n * (int64_t)sizeof *c);
     if (wanted && k > 0) perform(s, WholeDot<R, T>{c, a, b, batch, m, n, k, ta, tb, add, 0});
-    if (epilogue && !s->error) run_block(s, *epilogue, 0, 1);
+    if (epilogue && !s->error) run_block(s, epilogue, batch * m, 0, 1);
 }
 
 template <class R, class T> struct ApartDots {

@@ -186,11 +186,13 @@ static void put_launch(Case *c, const Launch *l)
         buf_printf(c->out, "    %s(s, %s, rows(%s, %s), %d)(", macro, kernel, number(c, l->blocks), number(c, l->each), l->threads);
     else
         buf_printf(c->out, "    %s(s, %s, %s(%s), %d)(", macro, kernel, l->fours ? "fours" : "elements", number(c, l->blocks), l->threads);
+    const Launch *of = l; /* whose epilogue comes next */
     for (int i = 0; i < l->args.n; i++) {
         const Arg *a = &l->args.at[i];
-        const bool begins = l->epilogue && i == l->own;
+        const bool begins = of->epilogue && i == of->own;
+        if (begins && of != l) buf_put(c->out, ")");
         buf_put(c->out, i || l->library ? ", " : "");
-        if (begins) put_epilogue(c, l->epilogue);
+        if (begins) put_epilogue(c, of = of->epilogue);
         switch (a->kind) {
         case ARG_VALUE: buf_put(c->out, c->pointer[a->value->id] ? c->pointer[a->value->id] : "nowhere"); break;
         case ARG_EXPR: buf_put(c->out, number(c, a->expr)); break;
