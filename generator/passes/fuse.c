@@ -193,6 +193,23 @@ static bool is_stored(const Fuse *f, const Value *v)
     return f->stored[v->id] || f->output[v->id];
 }
 
+/* Each operation adds what it reads; where that comes to too many, tensors are counted one by one: once each, and none that the draft makes. */
+bool fuse_may_read(const Fuse *f, Draft *d, const Op *op)
+{
+    if (d->reads + op->n_in - 1 <= GROUP_READS_MAX) return true;
+    Values read = {0};
+    for (int o = 0; o <= d->ops.n; o++) {
+        const Op *from = o < d->ops.n ? d->ops.at[o] : op;
+        for (int i = 0; i < from->n_in; i++) {
+            const Op *maker = from->in[i]->def;
+            if (!maker || (maker != op && f->draft[maker->id] != d && !f->pure[from->in[i]->id])) values_add_once(f->g->arena, &read, from->in[i]);
+        }
+    }
+    if (read.n > GROUP_READS_MAX) return false;
+    d->reads = read.n - (op->n_in - 1); /* which are added when it joins */
+    return true;
+}
+
 static Home refuse(Fuse *f, const Value *v, FuseRefusal why)
 {
     f->refused[v->id] = (uint8_t)why;
@@ -247,7 +264,7 @@ static Home find_home(Fuse *f, const Op *op)
     }
     if (mapped && inside > 1) return refuse(f, v, REFUSED_ELSEWHERE);
     if (home.stored && !may_store(f, home.draft, home.index_class, v)) return refuse(f, v, REFUSED_SHAPE);
-    if (home.draft->reads + op->n_in - 1 > GROUP_READS_MAX) return refuse(f, v, REFUSED_READS);
+    if (!fuse_may_read(f, home.draft, op)) return refuse(f, v, REFUSED_READS);
     return home;
 }
 

@@ -31,7 +31,8 @@ static bool fits_beside(const Fuse *f, const Draft *d, const Op *op, const Op *r
     const Value *v = op->out[0];
     if (d->kind != GROUP_LOOP || f->index_class[reader->id] != d->in_order || !same_shape(f->g, d->walked, w)) return false;
     if (op_info(reader->kind)->class != ELEMENTWISE && !fuse_puts_parts(f, d, reader)) return false;
-    if (d->ops.n >= GROUP_OPS_MAX || d->reads + op->n_in - 1 > GROUP_READS_MAX || strcmp(root->role, op->role) != 0) return false;
+    if (d->ops.n >= GROUP_OPS_MAX || d->reads + op->n_in - 1 > GROUP_READS_MAX) return false;
+    if (strcmp(root->role, op->role) != 0 && !f->in_blocks) return false; /* a block of rows is done with before the next one */
     if (f->order[op->id] > f->order[root->id]) return false;
     for (int i = 0; i < v->users.n; i++)
         if (f->draft[v->users.at[i]->id] == d || !fuse_comes_after(f, v->users.at[i], f->order[root->id])) return false;

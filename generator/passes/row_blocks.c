@@ -12,6 +12,9 @@
  * something outside that waits for the set: a block could not be finished before the next.  No operation is done twice but for
  * cheap ones whose results others read too.
  *
+ * A product over rows that reads what the set reads anyway joins it: the gradient of the weight behind an activation, which is then made
+ * again beside its own gradient.
+ *
  * Lean, products are done again inside, too: the backward pass of an MLP then makes its wide rows from narrow ones, block by block,
  * and so does the forward pass, which need not keep them.
  *
@@ -307,7 +310,7 @@ static bool find_set(RowSet *set, int seed)
     for (int o = seed + 1; o < g->ops.n; o++)
         if (!grow(set, g->ops.at[o])) return false;
     drop_tails(set, seed);
-    if (set->lean) join_sums(set);
+    join_sums(set);
     return bring_inside(set) && outputs_narrow(set) && operands_lie_somewhere(set) && is_closed(set);
 }
 

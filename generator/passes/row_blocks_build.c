@@ -297,8 +297,9 @@ Op *row_blocks_build(RowSet *set)
     b.block = block_symbol(set, b.row_bytes);
     b.inside = NEW_ARRAY(set->scratch, Value *, g->next_value + 1);
     const int n = g->ops.n;
-    for (int o = 0; o < n; o++)
-        if (set->members[g->ops.at[o]->id] != OUTSIDE) build_op(&b, g->ops.at[o]);
+    for (int sums = 0; sums < 2; sums++) /* at the end, so that what two of them read can be made by one kernel */
+        for (int o = 0; o < n; o++)
+            if (set->members[g->ops.at[o]->id] != OUTSIDE && (set->members[g->ops.at[o]->id] == ROW_SUM) == sums) build_op(&b, g->ops.at[o]);
     for (int o = 0; o < n; o++)
         if (set->members[g->ops.at[o]->id] != OUTSIDE) want(&b, g->ops.at[o]);
     g->source = set->seed->source, g->role = loop_role;
