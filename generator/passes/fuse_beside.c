@@ -39,26 +39,36 @@ static bool fits_beside(const Fuse *f, const Draft *d, const Op *op, const Op *r
     return true;
 }
 
-bool fuse_join_beside(Fuse *f, Op *op)
+/* The loop beside which op may run: one that reads what op reads or, within blocks of rows, what its operands are made of for it alone. */
+static Draft *find_beside(const Fuse *f, const Op *op, const Op *from, const Value *w, int depth)
 {
-    const bool parts = fuse_concat_of_equals(f, op);
-    if ((!parts && op_info(op->kind)->class != ELEMENTWISE) || strcmp(op->role, "optimizer") == 0) return false;
-    const Value *w = parts ? op->in[0] : op->out[0];
-    if (w->rank == 0) return false;
-    for (int i = 0; i < op->n_in; i++) {
-        const Value *a = op->in[i];
+    for (int i = 0; i < from->n_in; i++) {
+        const Value *a = from->in[i];
         if ((a->def && f->cheap[a->id]) || !same_shape(f->g, a, w)) continue;
         for (int u = 0; u < a->users.n; u++) {
             const Op *reader = a->users.at[u];
-            Draft *d = reader == op ? NULL : f->draft[reader->id];
-            if (!d || !fits_beside(f, d, op, reader, w)) continue;
-            f->draft[op->id] = d;
-            f->index_class[op->id] = d->in_order;
-            vec_push(f->g->arena, &d->ops, op);
-            d->reads += op->n_in - 1;
-            f->stored[op->out[0]->id] = 1;
-            return true;
+            Draft *d = reader == from ? NULL : f->draft[reader->id];
+            if (d && fits_beside(f, d, op, reader, w)) return d;
         }
+        if (!depth || !f->in_blocks || !a->def || a->users.n > 1 || op_info(a->def->kind)->class != ELEMENTWISE) continue;
+        Draft *d = find_beside(f, op, a->def, w, depth - 1);
+        if (d) return d;
     }
-    return false;
+    return NULL;
+}
+
+bool fuse_join_beside(Fuse *f, Op *op)
+{
+    enum { DEPTH = 2 };
+    const bool parts = fuse_concat_of_equals(f, op);
+    if ((!parts && op_info(op->kind)->class != ELEMENTWISE) || strcmp(op->role, "optimizer") == 0) return false;
+    const Value *w = parts ? op->in[0] : op->out[0];
+    Draft *d = w->rank ? find_beside(f, op, op, w, DEPTH) : NULL;
+    if (!d) return false;
+    f->draft[op->id] = d;
+    f->index_class[op->id] = d->in_order;
+    vec_push(f->g->arena, &d->ops, op);
+    d->reads += op->n_in - 1;
+    f->stored[op->out[0]->id] = 1;
+    return true;
 }
