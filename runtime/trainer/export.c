@@ -12,6 +12,7 @@
 #include "weights.h"
 #include "wire.h"
 
+enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 }; /* fields of an entry of a tensor's external_data */
 enum { LARGE = 1024, PAGE = 4096 }; /* bytes from which on data may lie in the other file; where it begins there */
 
 /* A tensor of the model. */
@@ -115,8 +116,8 @@ static void read_entry(Bytes entry, Bytes *key, Bytes *value)
     *key = *value = (Bytes){0};
     while (entry.at < entry.end && !entry.broken) {
         Bytes part = read_field(&entry, &field, &wire);
-        if (field == 1) *key = part;
-        if (field == 2) *value = part;
+        if (field == ENTRY_KEY) *key = part;
+        if (field == ENTRY_VALUE) *value = part;
     }
 }
 
@@ -181,16 +182,16 @@ static int64_t number_entry(Export *e, const char *key, int64_t number)
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, number);
     const int64_t n = (int64_t)strlen(key) + (int64_t)strlen(text) + 4; /* each of the two has a key and a length of one byte */
-    return put_key(e, EXTERNAL_DATA, DELIMITED, (uint64_t)n) + put_text(e, 1, key) + put_text(e, 2, text);
+    return put_key(e, EXTERNAL_DATA, DELIMITED, (uint64_t)n) + put_text(e, ENTRY_KEY, key) + put_text(e, ENTRY_VALUE, text);
 }
 
 static int64_t put_place(Export *e, const Stored *t)
 {
     FileWriter *to = e->to;
     e->to = NULL;
-    const int64_t inside = put_text(e, 1, "location") + put_text(e, 2, e->location);
+    const int64_t inside = put_text(e, ENTRY_KEY, "location") + put_text(e, ENTRY_VALUE, e->location);
     e->to = to;
-    int64_t n = put_key(e, EXTERNAL_DATA, DELIMITED, (uint64_t)inside) + put_text(e, 1, "location") + put_text(e, 2, e->location);
+    int64_t n = put_key(e, EXTERNAL_DATA, DELIMITED, (uint64_t)inside) + put_text(e, ENTRY_KEY, "location") + put_text(e, ENTRY_VALUE, e->location);
     n += number_entry(e, "offset", t->offset) + number_entry(e, "length", t->bytes);
     return n + put_key(e, LOCATION, VARINT, 1);
 }
@@ -215,15 +216,21 @@ static int64_t put_tensor(Export *e, Bytes message)
 /* ---- messages ---- */
 typedef enum { NOTHING, MODEL, GRAPH, FUNCTION, NODE, ATTRIBUTE, TENSOR } Kind;
 
+/* Their fields, by onnx.proto3. */
+enum { MODEL_GRAPH = 7, MODEL_FUNCTIONS = 25, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, FUNCTION_NODE = 7 };
+enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_OP_TYPE = 4, NODE_ATTRIBUTE = 5, NODE_DOMAIN = 7 };
+enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_T = 5, ATTRIBUTE_G = 6, ATTRIBUTE_TENSORS = 10, ATTRIBUTE_GRAPHS = 11 };
+
 /* What a field holds, where tensors may lie in it. */
 static Kind inside(Kind kind, int field)
 {
     switch (kind) {
-    case MODEL: return field == 7 ? GRAPH : field == 25 ? FUNCTION : NOTHING;
-    case GRAPH: return field == 1 ? NODE : field == 5 ? TENSOR : NOTHING;
-    case FUNCTION: return field == 7 ? NODE : NOTHING;
-    case NODE: return field == 5 ? ATTRIBUTE : NOTHING;
-    case ATTRIBUTE: return field == 5 || field == 10 ? TENSOR : field == 6 || field == 11 ? GRAPH : NOTHING;
+    case MODEL: return field == MODEL_GRAPH ? GRAPH : field == MODEL_FUNCTIONS ? FUNCTION : NOTHING;
+    case GRAPH: return field == GRAPH_NODE ? NODE : field == GRAPH_INITIALIZER ? TENSOR : NOTHING;
+    case FUNCTION: return field == FUNCTION_NODE ? NODE : NOTHING;
+    case NODE: return field == NODE_ATTRIBUTE ? ATTRIBUTE : NOTHING;
+    case ATTRIBUTE:
+        return field == ATTRIBUTE_T || field == ATTRIBUTE_TENSORS ? TENSOR : field == ATTRIBUTE_G || field == ATTRIBUTE_GRAPHS ? GRAPH : NOTHING;
     default: return NOTHING;
     }
 }
@@ -241,8 +248,8 @@ static Cut cut_of(Bytes node)
     int field, wire;
     while (node.at < node.end && !node.broken) {
         const Bytes part = read_field(&node, &field, &wire);
-        if (field == 4) op = part;
-        if (field == 7) domain = part;
+        if (field == NODE_OP_TYPE) op = part;
+        if (field == NODE_DOMAIN) domain = part;
     }
     if (domain.at != domain.end && !text_is(domain, "ai.onnx")) return cut;
     if (text_is(op, "BatchNormalization")) cut.outputs = 1, cut.mode = true;
@@ -255,16 +262,16 @@ static bool is_named(Bytes attribute, const char *name)
     int field, wire;
     while (attribute.at < attribute.end && !attribute.broken) {
         const Bytes part = read_field(&attribute, &field, &wire);
-        if (field == 1) return text_is(part, name);
+        if (field == ATTRIBUTE_NAME) return text_is(part, name);
     }
     return false;
 }
 
 static bool is_cut(Cut *cut, int field, Bytes part)
 {
-    if (field == 1) return cut->inputs-- <= 0;
-    if (field == 2) return cut->outputs-- <= 0;
-    return field == 5 && cut->mode && is_named(part, "training_mode");
+    if (field == NODE_INPUT) return cut->inputs-- <= 0;
+    if (field == NODE_OUTPUT) return cut->outputs-- <= 0;
+    return field == NODE_ATTRIBUTE && cut->mode && is_named(part, "training_mode");
 }
 
 static int64_t put_message(Export *e, Bytes message, Kind kind)
@@ -344,6 +351,19 @@ static int write_model(Export *e, Bytes whole, const char *path)
     return e->status;
 }
 
+/* Whatever training changes has its place. */
+static void check_whole(Export *e)
+{
+    const Model *m = e->session->model;
+    for (int i = 0; i < m->n_weights && !e->status; i++) {
+        bool placed = !m->weights[i].trainable && !m->weights[i].statistics;
+        for (int k = 0; k < e->n && !placed; k++) placed = e->tensors[k].weight == i;
+        if (!placed)
+            e->status = fault_set(e->fault, STATUS_USER, "%s: has no place for the weight \"%s\": it belongs to another program; let disc-gen write it again",
+                                  e->skeleton, m->weights[i].name);
+    }
+}
+
 static int write_files(Export *e, Bytes whole, const char *path, int64_t most)
 {
     char *beside = malloc(strlen(path) + sizeof ".data");
@@ -352,6 +372,7 @@ static int write_files(Export *e, Bytes whole, const char *path, int64_t most)
     const char *slash = strrchr(beside, '/');
     e->location = slash ? slash + 1 : beside;
     int64_t bytes = count_bytes(e, whole);
+    if (!e->status) check_whole(e);
     if (!e->status && bytes > most && put_beside(e)) {
         bytes = count_bytes(e, whole);
         if (bytes <= EXPORT_MOST) write_data(e, beside);

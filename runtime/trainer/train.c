@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "budget.h"
 #include "calibration.h"
@@ -134,6 +135,9 @@ static int check_export(Training *t)
     if (access(skeleton_path(t, path, sizeof path), R_OK))
         return fault_set(t->fault, STATUS_USER, "--export %s: %s cannot be read: %s; disc-gen writes it beside the program, and says so where it cannot",
                          wanted, path, strerror(errno));
+    struct stat from, to;
+    if (!stat(path, &from) && !stat(wanted, &to) && from.st_dev == to.st_dev && from.st_ino == to.st_ino)
+        return fault_set(t->fault, STATUS_USER, "--export %s: that is what the model is made from; wanted another file", wanted);
     return check_writable("--export", wanted, t->fault);
 }
 

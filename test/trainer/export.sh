@@ -105,6 +105,7 @@ check "outputs of the exported model" cmp "$scratch/letters.onnx.outputs" "$scra
 
 build export_kinds "$scratch/kinds.onnx" --loss "cross_entropy(y, axis=1)"
 t="$built/trainer --batch-file $scratch/batches.safetensors --progress never --steps 1"
+expect "over the skeleton" 2 $t --export "$built/skeleton.onnx"
 expect "no such folder" 2 $t --export "$scratch/none/model.onnx"
 expect "a limit of nothing" 2 $t --export-limit 1K
 expect "with --evaluate" 2 $built/trainer --batch-file "$scratch/batches.safetensors" --evaluate --export "$scratch/model.onnx"
@@ -114,6 +115,8 @@ head -c 500 "$scratch/skeleton.onnx" >"$built/skeleton.onnx"
 expect "half a skeleton" 2 $t --export "$scratch/model.onnx"
 cp "$TEST_OUT/built/export_half/skeleton.onnx" "$built/skeleton.onnx"
 expect "the skeleton of another" 2 $t --export "$scratch/model.onnx"
+cp "$scratch/kinds.1.onnx" "$built/skeleton.onnx"
+expect "a model with its data" 2 $t --export "$scratch/model.onnx"
 mv "$scratch/skeleton.onnx" "$built/skeleton.onnx"
 if ls "$scratch"/model.onnx* >/dev/null 2>&1; then fail "a file was left behind"; fi
 "$DISC_GEN" "$scratch/function.onnx" -o "$scratch/function" --loss "cross_entropy(y, axis=1)" 2>&1 | sed -n 's/^disc-gen: note: the trainer/the trainer/p' >>"$scratch/messages"
