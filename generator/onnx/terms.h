@@ -71,7 +71,7 @@ Expr *element_expr(Import *im, const Term *t, int64_t i); /* the same of element
 /* The one value that element i of t shows, seen through views, plus a known number; NULL where it is no value of its own. */
 Value *element_value(Import *im, Term *t, int64_t i, int64_t *plus);
 /* Element i of a float term that is put together from constants and initializers; false where it is none. */
-bool element_number(Import *im, const Term *t, int64_t i, double *number);
+bool element_number(Import *im, const Term *t, int64_t i, double *element);
 /* A float term as known integers of dtype (what a Cast makes of it): constants, and sizes computed in floats such as
  * Floor(Cast(height) * 0.5).  NULL where they cannot be told. */
 Term *whole_elements(Import *im, const Term *t, Dtype dtype);

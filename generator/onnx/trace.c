@@ -179,10 +179,10 @@ Value *element_value(Import *im, Term *t, int64_t i, int64_t *plus)
     return v && expr_is_int(value_count(im->graph, v), &one) && one == 1 ? v : NULL;
 }
 
-bool element_number(Import *im, const Term *t, int64_t i, double *number_)
+bool element_number(Import *im, const Term *t, int64_t i, double *element)
 {
     if (t->tensor && t->tensor->data) {
-        *number_ = tensor_number(t->tensor, i);
+        *element = tensor_number(t->tensor, i);
         return true;
     }
     const Value *v = t->content ? NULL : t->value;
@@ -190,7 +190,7 @@ bool element_number(Import *im, const Term *t, int64_t i, double *number_)
         v = v->def->kind == OP_cast ? v->def->in[0] : seen_through(im, v->def, &i);
     const void *data = !v ? NULL : v->def ? op_attr(v->def, ATTR_data)->data : v->origin == FROM_WEIGHT ? v->tensor->data : NULL;
     if (!data || !dtype_is_float(v->dtype)) return false;
-    *number_ = element_read(v->dtype, data, i);
+    *element = element_read(v->dtype, data, i);
     return true;
 }
 

@@ -70,13 +70,13 @@ int64_t graphs_bytes(const Graphs *graphs)
 }
 
 /* ---- events ---- */
-static void happened(Graphs *g, const char *event, const Kept *kept, const char *why)
+static void happened(Graphs *g, const char *event, const Kept *kept, const char *why, double seconds)
 {
     if (g->n_events == EVENTS_MOST) return;
     int64_t *dims = g->event_dims + (size_t)g->n_events * ((size_t)g->model->n_dims + 1);
     memcpy(dims, kept->dims, (size_t)g->model->n_dims * sizeof *dims);
     g->event[g->n_events++] = (GraphEvent){.event = event, .dims = dims, .program = kept->program->name, .why = why, .size = recording_size(kept->recording),
-                                           .bytes = recording_bytes(kept->recording), .milliseconds = 1e3 * (seconds_now() - g->began)};
+                                           .bytes = recording_bytes(kept->recording), .milliseconds = 1e3 * seconds};
 }
 
 bool graphs_event(Graphs *graphs, GraphEvent *event)
@@ -124,7 +124,7 @@ static Counted *count(Graphs *g, uint64_t key)
 static void drop(Graphs *g, Kept *kept, const char *why)
 {
     if (!kept->key) return;
-    happened(g, "graph_dropped", kept, why);
+    happened(g, "graph_dropped", kept, why, 0);
     recording_destroy(kept->recording);
     kept->recording = NULL;
     kept->key = 0;
@@ -192,7 +192,7 @@ void graphs_end(Graphs *graphs, Step *step, int ended)
     g->now = NULL;
     if (!now) return;
     if (recording_end(now->recording, step, ended)) {
-        if (g->records) happened(g, "graph_recorded", now, "");
+        if (g->records) happened(g, "graph_recorded", now, "", seconds_now() - g->began);
         return;
     }
     const char *why = recording_why(now->recording);

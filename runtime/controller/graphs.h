@@ -27,7 +27,7 @@ typedef struct {
     const char *program, *why; /* why: it was dropped */
     RecordingSize size;
     int64_t bytes;
-    double milliseconds; /* of the step in which it was recorded */
+    double milliseconds; /* of the step in which it was recorded; 0 where it was dropped */
 } GraphEvent;
 bool graphs_event(Graphs *graphs, GraphEvent *event);
 #endif

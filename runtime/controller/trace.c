@@ -22,7 +22,7 @@ void trace_destroy(Trace *trace)
     do {                                                                                                                           \
         const type *x = data;                                                                                                      \
         const type least = (type)((exponent) + (infinite ? 0 : 1));                                                                \
-        for (size_t i = 0; i < n; i++) found |= (type)(x[i] & (type) ~(type)(sign)) >= least;                            \
+        for (size_t i = 0; i < n; i++) found |= (type)(x[i] & (type) ~(type)(sign)) >= least;                                      \
     } while (0)
 
 /* infinite: or an infinity. */

@@ -548,10 +548,10 @@ static void loops_that_count_themselves_are_scans(void **state)
     with_int(n, "axis", 1);
     with_int(n, "new_axis", 1);
     with_int(node("ConcatFromSequence", "steps", "joined"), "axis", -1);
-    node("SequenceAt", "steps,zero", "third");
+    node("SequenceAt", "steps,zero", "first");
     node("SequenceLength", "steps", "length");
     node("Range", "zero,length,one", "range");
-    const char *const outputs[] = {"last", "stacked", "joined", "third", "range", "steps"};
+    const char *const outputs[] = {"last", "stacked", "joined", "first", "range", "steps"};
     for (int i = 0; i < 6; i++) gives(model->graph, outputs[i]);
     Graph *g = imported(false);
     assert_int_equal(ops_of(g, OP_scan), 1);
@@ -564,7 +564,6 @@ static void loops_that_count_themselves_are_scans(void **state)
     assert_string_equal(output_type(g, 5), "f32[n, n, m]");
 }
 
-/* x[k : k + 2] in a loop's body: of two rows, wherever it begins. */
 static void sizes_written_into_the_model_are_told(void **state)
 {
     (void)state;
@@ -577,6 +576,7 @@ static void sizes_written_into_the_model_are_told(void **state)
     assert_says(report.lines.at[0], "the model computes with seq = 7 alone (axis 1 of input \"x\"), though that dim has a name");
 }
 
+/* x[k : k + 2] in a loop's body: of two rows, wherever it begins. */
 static void slices_move_with_the_step(void **state)
 {
     (void)state;
