@@ -234,8 +234,8 @@ static void run_assigns(Run *run, Array *inputs)
     for (int o = 0; o < run->g->ops.n; o++) {
         const Op *op = run->g->ops.at[o];
         for (int i = 0; op->kind == OP_assign && i < run->g->inputs.n; i++)
-            if (run->g->inputs.at[i] == op->in[0])
-                memcpy(inputs[i].at, run->values[op->in[1]->id].at, sizeof(double) * (size_t)inputs[i].n);
+            for (int64_t e = 0; run->g->inputs.at[i] == op->in[0] && e < inputs[i].n; e++)
+                if (op->n_in == 2 || run->values[op->in[2]->id].at[e] != 0) inputs[i].at[e] = run->values[op->in[1]->id].at[e];
     }
 }
 

@@ -339,6 +339,30 @@ static void nothing_is_left_after_an_error(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* A loop over 8 elements that would store 4: a fault of the generator, found before it writes. */
+static void store_another_shape(const char *unused)
+{
+    (void)unused;
+    World w = world("graph infer()\n  %0: f32[8] = batch \"x\"\n  %1: f32[4] = batch \"z\"\n  %2: f32[8] = exp %0\n  %3: f32[4] = exp %1\n"
+                    "  return %2 \"y\", %3 \"v\"\n");
+    in_child = w.arena;
+    Groups *groups = pass_fuse(w.g, false);
+    Group *first = groups->list.at[0], *second = groups->list.at[1];
+    vec_push(w.arena, &first->ops, second->ops.at[0]);
+    vec_push(w.arena, &first->in, second->in.at[0]);
+    vec_push(w.arena, &first->out, second->out.at[0]);
+    Launch *launches;
+    int n;
+    Expr *scratch;
+    kernels_emit(kernels_new(w.arena, w.s), first, &launches, &n, &scratch);
+}
+
+static void loops_store_the_shape_that_they_walk(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(store_another_shape, ""), 1);
+}
+
 /* ---- golden ---- */
 static void check_golden(const char *name, bool trains)
 {
@@ -402,6 +426,7 @@ int main(void)
         cmocka_unit_test(updates_are_given_what_they_replace_once),
         cmocka_unit_test(gradients_are_saved_once_each),
         cmocka_unit_test(names_are_c),
+        cmocka_unit_test(loops_store_the_shape_that_they_walk),
         cmocka_unit_test(guards_speak_of_shapes_and_content),
         cmocka_unit_test(dims_are_solved_where_no_size_is_one),
         cmocka_unit_test(folder_over_a_file_is_the_users_error),

@@ -147,6 +147,35 @@ static void several_steps(void **state)
     }
 }
 
+/* One element of a gradient is none: that of the weight and of its moments stay as they are, the others do not; so of a statistic. */
+static void keeps_what_would_be_no_number(void **state)
+{
+    (void)state;
+    const double none[] = {NAN, INFINITY, -INFINITY};
+    for (int k = 0; k < NAMES * 3; k++) {
+        Arena *arena = arena_new();
+        Symbols *symbols = symbols_new(arena);
+        Graph *g = step_graph(arena, symbols, names[k % NAMES], "fp32");
+        int64_t *dims = dims_from_text(arena, symbols, "");
+        const Settings s = {0.1, 0.1, 0.9, 0.9, 0.999, 1e-8, 0.99};
+        Array inputs[32], outputs[4];
+        for (int i = 0; i < g->inputs.n; i++) {
+            inputs[i] = array_for(arena, g, g->inputs.at[i], dims);
+            if (g->inputs.at[i]->origin == FROM_HYPER) inputs[i].at[0] = hyper(g->inputs.at[i]->name, &s, 0);
+            for (int e = 0; e < N && g->inputs.at[i]->rank; e++) inputs[i].at[e] = 0.25;
+        }
+        inputs[1].at[1] = none[k / NAMES];
+        interpret(arena, g, dims, inputs, outputs);
+        for (int i = 0; i < g->inputs.n; i++) {
+            const Value *v = g->inputs.at[i];
+            if (v->origin != FROM_STATE && i != 0 && i != 3) continue;
+            if (inputs[i].at[1] != 0.25) fail_msg("%s: %s[1] became %g", names[k % NAMES], v->name, inputs[i].at[1]);
+            if (inputs[i].at[0] == 0.25 && !strstr(v->name, "exp_avg")) fail_msg("%s: %s[0] has not changed", names[k % NAMES], v->name);
+        }
+        arena_free(arena);
+    }
+}
+
 /* torch.optim's defaults, but momentum's, which has none there. */
 static void defaults(void **state)
 {
@@ -220,7 +249,7 @@ static void unknown_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(several_steps),
+        cmocka_unit_test(several_steps), cmocka_unit_test(keeps_what_would_be_no_number),
         cmocka_unit_test(defaults),
         cmocka_unit_test(commit_comes_first),
         cmocka_unit_test(unknown_names),
