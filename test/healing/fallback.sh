@@ -13,7 +13,7 @@ build letters models/letters.onnx
 batches letters input_ids=ints20:2,9 / input_ids=ints20:3,7
 check "letters" python3 test/healing/fallback.py "$built/trainer" "$scratch/letters.safetensors" "$scratch" 2 12 "${SEED:-1}"
 batches letters input_ids=ints20:8,60 / input_ids=ints20:6,50
-check "letters, again" python3 test/healing/replay.py "$built/trainer" "$scratch/letters.safetensors" "$scratch" norm_3 attention erf_add_mul update
+check "letters, again" python3 test/healing/replay.py "$built/trainer" "$scratch/letters.safetensors" "$scratch" normalise_3 attention bias_gelu update
 # what finds late dims: on the host instead
 python3 test/healing/models.py "$scratch" || exit 1
 python3 - "$scratch" <<'END'

@@ -48,9 +48,10 @@ def elements():
     if none: fail("events of a clean run: %s" % none)
     if losses != wanted or len(losses) != 3: fail("losses %s, wanted %s" % (losses, wanted))
     told = [(e["event"], e["step"], e["guard"], e["source"], e["cause"], e["action"]) for e in events[:-1]]
-    looked = ["numbers", "numbers", "not looked for"]
+    looks = os.path.exists(os.path.join(os.path.dirname(trainer), "unfused.cu")) # a program that is not fused has nothing to compare with
+    looked = ["numbers", "numbers", "not looked for"] if looks else ["not looked for"] * 3
     if told != [("trained_in_part", k, "finite_update", "scale", looked[k], "elements_kept") for k in range(3)]: fail("events %s" % told)
-    if events[0]["node"] not in ("/root", "/scale"): fail("the first NaN is made by %s" % events[0]["node"])
+    if events[0]["node"] not in (("/root", "/scale") if looks else (None,)): fail("the first NaN is made by %s" % events[0]["node"])
     if "3 batches set aside or trained in part (finite_update 3)" not in done.stdout: fail("said %s" % done.stdout)
     for name in found:
         dtype, shape, data = found[name]
