@@ -285,7 +285,8 @@ static void add_store(Kernel *k, Stores *stores, Value *v, const char *to)
 static void store_elements(Kernel *k, const CellPlan *c, const Stores *stores, Var *row, const Affine *j)
 {
     const Index index = row_index(k, c, stores->walked, row, j);
-    Pieces pieces = {.n = 0};
+    Pieces pieces; /* hundreds of kilobytes: not set to zero */
+    pieces.n = 0;
     const int n = stores->list.n;
     int *first = NEW_ARRAY(k->arena, int, n + 1);
     for (int i = 0; i < n; i++) {

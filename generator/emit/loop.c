@@ -86,7 +86,8 @@ static const char *result_name(Kernel *k, const Results *r, int i)
 static void store_all(Kernel *k, const Results *r, const Conditions *conditions, const Affine *of_group)
 {
     const Index index = axes_index(k, of_group);
-    Pieces pieces = {.n = 0};
+    Pieces pieces; /* hundreds of kilobytes: not set to zero */
+    pieces.n = 0;
     int first[MAX_PIECES + 1];
     check(r->n <= MAX_PIECES);
     for (int i = 0; i < r->n; i++) {
