@@ -46,15 +46,6 @@ Apart *apart_new(Arena *arena, Kernels *kernels)
     return apart;
 }
 
-/* The assign of result number o that leaves some elements as they are; NULL. */
-static const Op *assign_where(const Group *group, int o)
-{
-    const Op *own = group->kind == GROUP_ASSIGN ? group->ops.at[group->ops.n - 1] : NULL;
-    for (int a = 0; a < group->assigns.n && !own; a++)
-        if (group->assigns.at[a]->in[1] == group->out.at[o]) own = group->assigns.at[a];
-    return own && own->n_in == 3 ? own : NULL;
-}
-
 static Value *input_for(const Twin *twin, const Value *v)
 {
     for (int i = 0; i < twin->in.n; i++)
@@ -69,11 +60,11 @@ static void cut_apart(Apart *apart, Twin *twin, Graph *g, const Group *group, Va
     for (int o = 0; o < group->out.n; o++)
         vec_push(apart->arena, &results, group->kind == GROUP_ASSIGN ? group->ops.at[group->ops.n - 1]->in[1] : group->out.at[o]);
     for (int o = 0; o < group->out.n; o++)
-        if (assign_where(group, o)) vec_push(apart->arena, &results, assign_where(group, o)->in[2]);
+        if (assign_where(group, group->out.at[o])) vec_push(apart->arena, &results, assign_where(group, group->out.at[o])->in[2]);
     twin->graph = graph_cut(g, "apart", &results, &group->in, map, &twin->in);
     Values *outputs = &twin->graph->outputs;
     for (int o = 0, where = group->out.n; o < group->out.n; o++) {
-        const Op *assign = assign_where(group, o);
+        const Op *assign = assign_where(group, group->out.at[o]);
         if (!assign) continue;
         const Kept kept = {outputs->at[where++], assign->in[0], arena_text(apart->arena, twin->kept.n ? "kept%d" : "kept", twin->kept.n + 1)};
         outputs->at[o] = b_select(twin->graph, kept.where, outputs->at[o], input_for(twin, assign->in[0]));

@@ -139,6 +139,8 @@ typedef struct Launch {
  * is computed once and stored.  All values in `out` of a LOOP have the shape that it walks, dim by dim; where `walked` is set, also
  * concats of parts of that shape. */
 void kernels_emit(Kernels *k, const Group *group, Launch **launches, int *n, Expr **scratch);
+/* The assign that a result of a group is stored for, where it leaves some elements as they are; NULL. */
+const Op *assign_where(const Group *group, const Value *result);
 /* Whether result `out` may lie in the memory of operand `in`: every element of in is read only by who writes the same element of out. */
 bool kernels_in_place(const Group *group, const Value *in, const Value *out);
 /* Whether `in` is read only where an element of `out` is written, or in a reduction. */

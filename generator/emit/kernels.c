@@ -60,6 +60,14 @@ const Op *main_op(const Group *group)
     return group->ops.at[group->ops.n - 1];
 }
 
+const Op *assign_where(const Group *group, const Value *result)
+{
+    const Op *own = group->kind == GROUP_ASSIGN ? main_op(group) : NULL;
+    for (int a = 0; a < group->assigns.n && !own; a++)
+        if (group->assigns.at[a]->in[1] == result) own = group->assigns.at[a];
+    return own && own->n_in == 3 ? own : NULL;
+}
+
 int threads_for(Kernels *all, Expr *length)
 {
     const int64_t likely = expr_likely(all->symbols, length);

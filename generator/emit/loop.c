@@ -21,15 +21,6 @@ typedef struct {
     const char *reduces; /* "|, refused"; NULL: no assign of the group has a condition */
 } Conditions;
 
-/* The assign that a result is stored for, where it has a condition; NULL. */
-static const Op *assign_where(const Group *group, const Value *result)
-{
-    if (group->kind == GROUP_ASSIGN) return main_op(group)->n_in == 3 ? main_op(group) : NULL;
-    for (int a = 0; a < group->assigns.n; a++)
-        if (group->assigns.at[a]->in[1] == result) return group->assigns.at[a]->n_in == 3 ? group->assigns.at[a] : NULL;
-    return NULL;
-}
-
 static const Tensor *weight_of(const Op *assign)
 {
     const Tensor *t = assign->in[0]->tensor;
