@@ -46,28 +46,25 @@ Apart *apart_new(Arena *arena, Kernels *kernels)
     return apart;
 }
 
-static Value *input_for(const Twin *twin, const Value *v)
-{
-    for (int i = 0; i < twin->in.n; i++)
-        if (twin->in.at[i] == v) return twin->graph->inputs.at[i];
-    bug("%%%d is no operand of its group", v->id);
-}
-
-/* What is assigned becomes a choice between the new and the old, made of a further result of the graph. */
+/* What is assigned becomes a choice between the new and the old, made of two further results of the graph. */
 static void cut_apart(Apart *apart, Twin *twin, Graph *g, const Group *group, Value **map)
 {
     Values results = {0};
     for (int o = 0; o < group->out.n; o++)
         vec_push(apart->arena, &results, group->kind == GROUP_ASSIGN ? group->ops.at[group->ops.n - 1]->in[1] : group->out.at[o]);
-    for (int o = 0; o < group->out.n; o++)
-        if (assign_where(group, group->out.at[o])) vec_push(apart->arena, &results, assign_where(group, group->out.at[o])->in[2]);
+    for (int o = 0; o < group->out.n; o++) {
+        const Op *assign = assign_where(group, group->out.at[o]);
+        if (!assign) continue;
+        vec_push(apart->arena, &results, assign->in[2]);
+        vec_push(apart->arena, &results, assign->in[0]);
+    }
     twin->graph = graph_cut(g, "apart", &results, &group->in, map, &twin->in);
     Values *outputs = &twin->graph->outputs;
     for (int o = 0, where = group->out.n; o < group->out.n; o++) {
         const Op *assign = assign_where(group, group->out.at[o]);
         if (!assign) continue;
         const Kept kept = {outputs->at[where++], assign->in[0], arena_text(apart->arena, twin->kept.n ? "kept%d" : "kept", twin->kept.n + 1)};
-        outputs->at[o] = b_select(twin->graph, kept.where, outputs->at[o], input_for(twin, assign->in[0]));
+        outputs->at[o] = b_select(twin->graph, kept.where, outputs->at[o], outputs->at[where++]);
         bool known = false;
         for (int k = 0; k < twin->kept.n; k++) known |= twin->kept.at[k].where == kept.where;
         if (!known) vec_push(apart->arena, &twin->kept, kept);

@@ -546,7 +546,7 @@ static Verdict verdict_of(Roles *r, const Candidate *c, const Use *use)
 static void judge(Roles *r, Candidate *c)
 {
     c->constant_filled = elements_equal(c->tensor);
-    c->reason = "nothing reads it", c->init = "matrix";
+    c->reason = "no operation on data reads it", c->init = "matrix";
     for (int i = 0; i < c->uses.n; i++) {
         Use *use = &c->uses.at[i];
         const Verdict v = verdict_of(r, c, use);
