@@ -36,13 +36,14 @@ struct Apart {
     Arena *arena;
     Kernels *kernels;
     Pointers *of; /* Group -> Twin */
+    Map *alike;   /* a graph but for its names -> the first Twin that has it */
     VEC(const Twin *) list;
 };
 
 Apart *apart_new(Arena *arena, Kernels *kernels)
 {
     Apart *apart = NEW(arena, Apart);
-    *apart = (Apart){.arena = arena, .kernels = kernels, .of = pointers_new(arena)};
+    *apart = (Apart){.arena = arena, .kernels = kernels, .of = pointers_new(arena), .alike = map_new(arena)};
     return apart;
 }
 
@@ -72,11 +73,47 @@ static void cut_apart(Apart *apart, Twin *twin, Graph *g, const Group *group, Va
     outputs->n = group->out.n;
 }
 
+/* The kernels are there: they are for one more group's nodes. */
+static void take_as(Apart *apart, Twin *twin, const Twin *like)
+{
+    const Graph *g = twin->graph;
+    const Op **by_id = NEW_ARRAY(apart->arena, const Op *, g->next_op + 1);
+    for (int o = 0; o < g->ops.n; o++) by_id[g->ops.at[o]->id] = g->ops.at[o];
+    for (int i = 0; i < like->groups->list.n; i++) {
+        const Group *group = like->groups->list.at[i];
+        const GroupLaunches *l = pointers_get(like->launches->of, group);
+        Group own = *group;
+        own.ops = (Ops){0};
+        for (int o = 0; o < group->ops.n; o++) vec_push(apart->arena, &own.ops, (Op *)by_id[group->ops.at[o]->id]);
+        if (l) kernels_also_for(apart->kernels, l->at, l->n, &own);
+    }
+    for (int k = 0; k < twin->kept.n; k++) twin->kept.at[k].where = like->kept.at[k].where;
+    twin->graph = like->graph;
+    twin->groups = like->groups;
+    twin->launches = like->launches;
+}
+
+/* Of a graph, and of which of its values say what is kept; NULL: it is like no other. */
+static const char *key_of(Apart *apart, const Twin *twin, const Group *group)
+{
+    const char *key = group->kind == GROUP_ATTENTION ? NULL : graph_alike(apart->arena, twin->graph);
+    for (int k = 0; key && k < twin->kept.n; k++) key = arena_text(apart->arena, "%s %d", key, twin->kept.at[k].where->id);
+    return key;
+}
+
 static void take_apart(Apart *apart, Symbols *symbols, Graph *g, const Group *group, const char *name, Value **map)
 {
     Twin *twin = NEW(apart->arena, Twin);
     twin->name = name;
     cut_apart(apart, twin, g, group, map);
+    pointers_set(apart->of, group, twin);
+    const char *key = key_of(apart, twin, group);
+    const Twin *like = key ? map_get(apart->alike, key) : NULL;
+    if (like) {
+        kernels_blocks(apart->kernels, twin->graph);
+        take_as(apart, twin, like);
+        return;
+    }
     if (group->kind == GROUP_ATTENTION) {
         pass_decompose_attention(twin->graph);
         graph_canonical(twin->graph);
@@ -85,7 +122,7 @@ static void take_apart(Apart *apart, Symbols *symbols, Graph *g, const Group *gr
     twin->groups = pass_fuse(twin->graph, true);
     pass_schedule(twin->groups);
     twin->launches = launches_of(apart->arena, apart->kernels, symbols, twin->groups);
-    pointers_set(apart->of, group, twin);
+    if (key) map_set(apart->alike, key, twin);
     vec_push(apart->arena, &apart->list, twin);
 }
 

@@ -120,6 +120,7 @@ typedef struct KnownEpilogue {
 typedef struct Launch {
     const char *kernel;            /* name of the __global__ function, or of a function of device/blas.h */
     bool library;
+    struct KernelText *text;       /* of a kernel that is written */
     Expr *blocks, *each;
     int threads;                   /* block size on CUDA */
     bool fours;                    /* of one without each: a thread on CUDA has four elements */
@@ -141,6 +142,7 @@ typedef struct Launch {
 void kernels_emit(Kernels *k, const Group *group, Launch **launches, int *n, Expr **scratch);
 /* The assign that a result of a group is stored for, where it leaves some elements as they are; NULL. */
 const Op *assign_where(const Group *group, const Value *result);
+void kernels_also_for(Kernels *k, const Launch *launches, int n, const Group *group); /* a group that launches would be the same for */
 /* Whether result `out` may lie in the memory of operand `in`: every element of in is read only by who writes the same element of out. */
 bool kernels_in_place(const Group *group, const Value *in, const Value *out);
 /* Whether `in` is read only where an element of `out` is written, or in a reduction. */

@@ -299,14 +299,21 @@ static KnownKernel *new_kernel(Kernel *k, const char *name, bool indexed, const 
     return known;
 }
 
-static void add_nodes(Kernel *k, KernelText *text)
+static void add_nodes(Kernels *all, const Group *group, KernelText *text)
 {
-    const char *nodes = nodes_text(k->arena, k->group);
-    if (!text->seen) text->seen = map_new(k->all->arena);
+    const char *nodes = nodes_text(all->scratch, group);
+    if (!text->seen) text->seen = map_new(all->arena);
     if (!*nodes || map_has(text->seen, nodes)) return;
-    nodes = arena_copy(k->all->arena, nodes, strlen(nodes));
+    nodes = arena_copy(all->arena, nodes, strlen(nodes));
     map_set(text->seen, nodes, text);
-    vec_push(k->all->arena, &text->nodes, nodes);
+    vec_push(all->arena, &text->nodes, nodes);
+}
+
+void kernels_also_for(Kernels *all, const Launch *launches, int n, const Group *group)
+{
+    for (int i = 0; i < n; i++)
+        if (launches[i].text) add_nodes(all, group, launches[i].text);
+    arena_reset(all->scratch);
 }
 
 Launch *kernel_launch(Kernel *k, const char *name, Expr *blocks, Expr *each, int threads)
@@ -334,7 +341,8 @@ Launch *kernel_launch(Kernel *k, const char *name, Expr *blocks, Expr *each, int
         known = new_kernel(k, name, indexed, items);
         map_set(all->by_text, arena_copy(all->arena, key, strlen(key)), known);
     }
-    add_nodes(k, known->text);
+    add_nodes(all, k->group, known->text);
+    l->text = known->text;
     l->kernel = known->name;
     l->indexed = indexed;
     if (indexed) note_reach(k, l, blocks);

@@ -145,6 +145,8 @@ struct Graph {
 Graph *graph_new(Arena *arena, Symbols *symbols, const char *name);
 Value *graph_input(Graph *g, const char *name, Dtype dtype, int rank, Expr *const *shape, Origin origin);
 Value *graph_find_input(const Graph *g, const char *name); /* NULL */
+/* Equal for graphs that differ in names alone, their operations having the same ids; NULL where there are regions. */
+const char *graph_alike(Arena *arena, const Graph *g);
 bool graph_is_output(const Graph *g, const Value *v);      /* costs as much as g has outputs */
 /* Appends an operation whose results have the given types; most callers want build.h instead. */
 Op *graph_op(Graph *g, OpKind kind, Value *const *in, int n_in, int n_out);

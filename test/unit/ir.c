@@ -647,6 +647,31 @@ static void catches_broken_order_and_users(void **state)
     }
 }
 
+/* exp(x) + c, called x and node; other: 1 another dim, 2 another operation, 3 another constant, 4 a hyper of another name */
+static const char *text_alike(World *w, const char *x, const char *node, int other)
+{
+    Graph *g = graph_new(w->arena, w->s, "apart");
+    g->source = node;
+    Value *v = input_of(w, g, FROM_BATCH, x, DTYPE_f32, other == 1 ? "batch, 5" : "batch, 4");
+    Value *rate = input_of(w, g, FROM_HYPER, other == 4 ? "beta1" : "lr", DTYPE_f32, "");
+    const float number = other == 3 ? 2 : 3;
+    Value *sum = b_binary(g, OP_add, b_unary(g, other == 2 ? OP_tanh : OP_exp, v), b_constant(g, DTYPE_f32, 0, NULL, &number));
+    vec_push(w->arena, &g->outputs, b_binary(g, OP_mul, sum, rate));
+    const char *text = graph_alike(w->arena, g);
+    assert_non_null(text);
+    return text;
+}
+
+static void finds_graphs_alike(void **state)
+{
+    (void)state;
+    World w = world();
+    const char *first = text_alike(&w, "x", "/a/Exp", 0);
+    assert_string_equal(first, text_alike(&w, "hidden", "/b/Exp", 0));
+    for (int other = 1; other <= 4; other++) assert_string_not_equal(first, text_alike(&w, "x", "/a/Exp", other));
+    arena_free(w.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -665,6 +690,7 @@ int main(void)
         cmocka_unit_test(says_where_text_is_wrong),
         cmocka_unit_test(catches_wrong_graphs),
         cmocka_unit_test(catches_broken_order_and_users),
+        cmocka_unit_test(finds_graphs_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
