@@ -35,6 +35,8 @@ typedef struct {
     int n;
     int *maker; /* by value id: group, -1 */
     int *root;  /* by value id: the value in whose memory it lies */
+    VEC(int) roots;  /* the distinct ones that each group reads, one group's after the other's */
+    int *first_root; /* by group, and behind the last one */
     VEC(Edge) edges;
     int *first_edge, *waits; /* by group */
     int *phase;
@@ -100,39 +102,41 @@ static void measure(Schedule *s, const int64_t *values)
     }
 }
 
-/* The distinct roots that a group reads; room for all its operands. */
-static int roots_read(const Schedule *s, const Group *group, int *roots)
+static void find_roots(Schedule *s)
 {
-    int n = 0;
-    for (int i = 0; i < group->in.n; i++) {
-        int r = s->root[group->in.at[i]->id], seen = 0;
-        for (int j = 0; j < n && !seen; j++) seen = roots[j] == r;
-        if (!seen) roots[n++] = r;
+    Arena *arena = s->g->arena;
+    int *seen = NEW_ARRAY(arena, int, s->g->next_value + 1); /* by root: 1 + the last group that reads it */
+    for (int i = 0; i < s->n; i++) {
+        const Group *group = s->groups->list.at[i];
+        s->first_root[i] = s->roots.n;
+        for (int k = 0; k < group->in.n; k++) {
+            const int root = s->root[group->in.at[k]->id];
+            if (seen[root] != i + 1) vec_push(arena, &s->roots, root);
+            seen[root] = i + 1;
+        }
     }
-    return n;
+    s->first_root[s->n] = s->roots.n;
 }
 
-static int widest(const Groups *groups)
+/* The distinct roots that group i reads. */
+static int roots_read(const Schedule *s, int i, const int **roots)
 {
-    int n = 0;
-    for (int i = 0; i < groups->list.n; i++)
-        if (groups->list.at[i]->in.n > n) n = groups->list.at[i]->in.n;
-    return n;
+    *roots = s->roots.at + s->first_root[i];
+    return s->first_root[i + 1] - s->first_root[i];
 }
 
 /* ---- what waits for what ---- */
 static void link_groups(Schedule *s)
 {
     Arena *arena = s->g->arena;
-    int *first = s->first_reader = NEW_ARRAY(arena, int, s->g->next_value + 1),
-        *roots = NEW_ARRAY(arena, int, widest(s->groups) + 1), commit = -1, finite = -1;
+    int *first = s->first_reader = NEW_ARRAY(arena, int, s->g->next_value + 1), commit = -1, finite = -1;
     for (int v = 0; v < s->g->next_value; v++) first[v] = -1;
     for (int i = 0; i < s->n; i++) {
         const Group *group = s->groups->list.at[i];
         if (group->kind == GROUP_COMMIT) commit = i;
         if (group->kind == GROUP_FINITE) finite = i;
         for (int k = 0; k < group->in.n; k++) add_edge(s, s->maker[group->in.at[k]->id], i);
-        int n = roots_read(s, group, roots);
+        const int *roots, n = roots_read(s, i, &roots);
         for (int k = 0; k < n; k++) {
             vec_push(arena, &s->reader, ((Reader){i, first[roots[k]]}));
             first[roots[k]] = s->reader.n - 1;
@@ -208,10 +212,11 @@ static int64_t bytes_added(const Schedule *s, const Group *group)
     return added;
 }
 
-static int64_t bytes_freed(const Schedule *s, const Group *group, int *roots)
+static int64_t bytes_freed(const Schedule *s, int i)
 {
+    const Group *group = s->groups->list.at[i];
     int64_t freed = 0;
-    int n = roots_read(s, group, roots);
+    const int *roots, n = roots_read(s, i, &roots);
     for (int k = 0; k < n; k++)
         if (s->left[roots[k]] == 1 && !s->kept[roots[k]]) freed += s->bytes[roots[k]];
     for (int o = 0; o < group->out.n && group->kind != GROUP_ASSIGN && group->kind != GROUP_VIEW;
@@ -226,10 +231,10 @@ static bool updates(const Group *group)
     return strcmp(group->ops.at[group->ops.n - 1]->role, "optimizer") == 0;
 }
 
-static void make_ready(Schedule *s, int i, bool by_memory, int *roots)
+static void make_ready(Schedule *s, int i, bool by_memory)
 {
     const Group *group = s->groups->list.at[i];
-    int64_t gain = by_memory ? bytes_freed(s, group, roots) - bytes_added(s, group) : updates(group);
+    int64_t gain = by_memory ? bytes_freed(s, i) - bytes_added(s, group) : updates(group);
     heap_push(s, (Ready){s->phase[i], gain, i, ++s->stamp[i]});
 }
 
@@ -242,57 +247,55 @@ static void start(Schedule *s)
         s->left[v] = s->readers[v];
         s->sum_left[v] = 0;
     }
-    int *roots = NEW_ARRAY(g->arena, int, widest(s->groups) + 1);
     for (int i = 0; i < s->n; i++) {
         s->waiting[i] = s->waits[i];
         s->stamp[i] = s->done[i] = 0;
-        int n = roots_read(s, s->groups->list.at[i], roots);
+        const int *roots, n = roots_read(s, i, &roots);
         for (int k = 0; k < n; k++) s->sum_left[roots[k]] += i;
     }
     for (int i = 0; i < g->inputs.n; i++)
         if (g->inputs.at[i]->origin == FROM_BATCH) s->alive += s->bytes[g->inputs.at[i]->id];
 }
 
-/* What it does to memory; returns how many roots it reads. */
-static int pass_group(Schedule *s, int i, int *roots)
+/* What it does to memory. */
+static void pass_group(Schedule *s, int i)
 {
     const Group *group = s->groups->list.at[i];
     s->done[i] = 1;
     s->alive += bytes_added(s, group);
     if (s->alive > s->peak) s->peak = s->alive;
-    s->alive -= bytes_freed(s, group, roots);
-    int n = roots_read(s, group, roots);
+    s->alive -= bytes_freed(s, i);
+    const int *roots, n = roots_read(s, i, &roots);
     for (int k = 0; k < n; k++) {
         s->left[roots[k]]--;
         s->sum_left[roots[k]] -= i;
     }
-    return n;
 }
 
-static void run_group(Schedule *s, int i, bool by_memory, int *roots, int *more_roots)
+static void run_group(Schedule *s, int i, bool by_memory)
 {
-    const int n = pass_group(s, i, roots);
+    const int *roots, n = roots_read(s, i, &roots);
+    pass_group(s, i);
     for (int k = 0; by_memory && k < n; k++) {
         int last = (int)s->sum_left[roots[k]];
-        if (s->left[roots[k]] == 1 && !s->waiting[last] && !s->done[last]) make_ready(s, last, by_memory, more_roots);
+        if (s->left[roots[k]] == 1 && !s->waiting[last] && !s->done[last]) make_ready(s, last, by_memory);
     }
     for (int e = s->first_edge[i]; e >= 0; e = s->edges.at[e].next)
-        if (--s->waiting[s->edges.at[e].to] == 0) make_ready(s, s->edges.at[e].to, by_memory, more_roots);
+        if (--s->waiting[s->edges.at[e].to] == 0) make_ready(s, s->edges.at[e].to, by_memory);
 }
 
 /* Fills order; returns the peak. */
 static int64_t run(Schedule *s, bool by_memory, int *order)
 {
-    Arena *arena = s->g->arena;
-    int *roots = NEW_ARRAY(arena, int, widest(s->groups) + 1), *more_roots = NEW_ARRAY(arena, int, widest(s->groups) + 1), n = 0;
+    int n = 0;
     start(s);
     for (int i = 0; i < s->n; i++)
-        if (!s->waiting[i]) make_ready(s, i, by_memory, roots);
+        if (!s->waiting[i]) make_ready(s, i, by_memory);
     while (s->heap.n) {
         Ready r = heap_pop(s);
         if (s->done[r.group] || r.stamp != s->stamp[r.group]) continue;
         order[n++] = r.group;
-        run_group(s, r.group, by_memory, roots, more_roots);
+        run_group(s, r.group, by_memory);
     }
     if (n != s->n) bug("schedule: %d of %d groups wait for each other", s->n - n, s->n);
     return s->peak;
@@ -317,7 +320,9 @@ static void prepare(Schedule *s)
     s->phase = NEW_ARRAY(arena, int, n);
     s->done = NEW_ARRAY(arena, uint8_t, n);
     for (int i = 0; i < s->n; i++) s->first_edge[i] = -1;
+    s->first_root = NEW_ARRAY(arena, int, n);
     find_places(s);
+    find_roots(s);
     measure(s, NULL);
     link_groups(s);
     find_phases(s);
@@ -333,7 +338,8 @@ static bool among(const int *roots, int n, int root)
 
 /* What two neighbours read, at places i and i + 1, and the place of the last reader of each value. */
 typedef struct {
-    int *roots_a, *roots_b, n_a, n_b;
+    const int *roots_a, *roots_b;
+    int n_a, n_b;
     int *last_place; /* by root */
 } Neighbours;
 
@@ -372,11 +378,9 @@ static void swap_neighbours(Schedule *s, int *order)
 {
     enum { PASSES = 4 };
     Arena *arena = s->g->arena;
-    Neighbours both = {.roots_a = NEW_ARRAY(arena, int, widest(s->groups) + 1),
-                       .roots_b = NEW_ARRAY(arena, int, widest(s->groups) + 1),
-                       .last_place = NEW_ARRAY(arena, int, s->g->next_value + 1)};
+    Neighbours both = {.last_place = NEW_ARRAY(arena, int, s->g->next_value + 1)};
     for (int i = 0; i < s->n; i++) {
-        both.n_a = roots_read(s, s->groups->list.at[order[i]], both.roots_a);
+        both.n_a = roots_read(s, order[i], &both.roots_a);
         for (int k = 0; k < both.n_a; k++) both.last_place[both.roots_a[k]] = i;
     }
     for (int pass = 0, swaps = 1; pass < PASSES && swaps; pass++) {
@@ -384,8 +388,8 @@ static void swap_neighbours(Schedule *s, int *order)
         for (int i = 0; i + 1 < s->n; i++) {
             int a = order[i], b = order[i + 1];
             if (s->phase[a] != s->phase[b] || waits_for(s, b, a)) continue;
-            both.n_a = roots_read(s, s->groups->list.at[a], both.roots_a),
-            both.n_b = roots_read(s, s->groups->list.at[b], both.roots_b);
+            both.n_a = roots_read(s, a, &both.roots_a);
+            both.n_b = roots_read(s, b, &both.roots_b);
             int64_t adds_a = bytes_added(s, s->groups->list.at[a]), adds_b = bytes_added(s, s->groups->list.at[b]);
             int64_t after_a = adds_a - frees_before(s, &both, true, i) + adds_b;
             int64_t after_b = adds_b - frees_before(s, &both, false, i) + adds_a;
@@ -399,10 +403,10 @@ static void swap_neighbours(Schedule *s, int *order)
 }
 
 /* ---- at other dims ---- */
-static int64_t peak_of(Schedule *s, const int *order, int *roots)
+static int64_t peak_of(Schedule *s, const int *order)
 {
     start(s);
-    for (int i = 0; i < s->n; i++) pass_group(s, order[i], roots);
+    for (int i = 0; i < s->n; i++) pass_group(s, order[i]);
     return s->peak;
 }
 
@@ -422,13 +426,12 @@ static void dims_to_look_at(const Schedule *s, int k, int64_t *values)
 static bool never_above(Schedule *s, const int *order, const int *own)
 {
     Arena *arena = s->g->arena;
-    int *roots = NEW_ARRAY(arena, int, widest(s->groups) + 1);
     int64_t *values = NEW_ARRAY(arena, int64_t, symbols_count(s->g->symbols) + 1);
     bool above = false;
     for (int k = 0; k < SAMPLES && !above; k++) {
         dims_to_look_at(s, k, values);
         measure(s, values);
-        above = peak_of(s, order, roots) > peak_of(s, own, roots);
+        above = peak_of(s, order) > peak_of(s, own);
     }
     measure(s, NULL);
     return !above;
