@@ -66,7 +66,7 @@ static void becomes(Update *u, Value *target, Value *value)
     u->becomes[u->n++].value = value;
 }
 
-/* Where the sum of all new values is finite, each of them is. */
+/* Where the sum of all new values is finite, each of them is; a sum that overflows keeps the old ones too. */
 static void assign_finite(Update *u)
 {
     Graph *g = u->g;

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "files.h"
 #include "tensors.h"
 #include "weights.h"
@@ -322,7 +323,8 @@ static int64_t put_beside(Export *e)
     return at;
 }
 
-static int write_data(Export *e, const char *path)
+/* The data that a model refers to.  An older model of that name is gone before newer data stand beside it: the two never mix. */
+static int write_data(Export *e, const char *path, const char *model_path)
 {
     static const char zeros[PAGE];
     FileWriter writer;
@@ -335,6 +337,8 @@ static int write_data(Export *e, const char *path)
         put(e, zeros, t->offset - at);
         at = t->offset + put_data(e, t);
     }
+    struct stat old;
+    if (!e->status && !stat(model_path, &old) && S_ISREG(old.st_mode)) remove(model_path);
     if (!e->status) e->status = file_writer_commit(&writer, e->fault);
     file_writer_abandon(&writer);
     return e->status;
@@ -375,7 +379,7 @@ static int write_files(Export *e, Bytes whole, const char *path, int64_t most)
     if (!e->status) check_whole(e);
     if (!e->status && bytes > most && put_beside(e)) {
         bytes = count_bytes(e, whole);
-        if (bytes <= EXPORT_MOST) write_data(e, beside);
+        if (bytes <= EXPORT_MOST) write_data(e, beside, path);
     }
     if (!e->status && bytes > EXPORT_MOST)
         e->status = fault_set(e->fault, STATUS_USER, "%s: the model has more than 2 GiB beside its weights, which no ONNX file may have", path);
