@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <vector>
+#include "alone.h"
 #if defined __CUDACC__ && !defined DEVICE_SIM
 #define ON_GPU
 #include <cublas_v2.h>
@@ -13,16 +14,6 @@
 
 static std::vector<void *> allocated;
 static int failures, compared;
-
-extern "C" int device_launching(Device *, const char *)
-{
-    return 0;
-}
-/* No step is recorded here. */
-extern "C" int record(Step *, const NodeKind *, const void *, size_t)
-{
-    return 0;
-}
 
 /* Whether a launch whose indices come to n takes the narrow form: as the guard of a program would choose, for NARROW_INDEX at its
  * size; never where the environment says so. */
@@ -108,7 +99,7 @@ static std::vector<double> read_doubles(FILE *data, int64_t n)
     }
     return x;
 }
-template <class T> static void fill(FILE *data, T *to, int64_t n)
+template <class T> static void fill_from(FILE *data, T *to, int64_t n)
 {
     const std::vector<double> x = read_doubles(data, n);
     for (int64_t i = 0; i < n; i++) to[i] = std::is_integral<T>::value ? (T)(int64_t)x[(size_t)i] : (T)(float)x[(size_t)i];

@@ -266,7 +266,7 @@ static void put_run(Case *c, Kernels *kernels, const char *dims, bool fused, int
         inputs[i] = fill_input(c, v);
         write_array(c, &inputs[i]);
         make_pointer(c, v);
-        buf_printf(c->out, "    fill(data, %s, %s);\n", c->pointer[v->id], number(c, value_count(g, v)));
+        buf_printf(c->out, "    fill_from(data, %s, %s);\n", c->pointer[v->id], number(c, value_count(g, v)));
     }
     interpret(c->arena, reference, c->dims, inputs, outputs);
     Groups *groups = pass_fuse(g, !fused);

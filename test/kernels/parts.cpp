@@ -1,13 +1,9 @@
 /* Products large enough to be cut into parts for several threads: their elements near the sums in double, and a line of digits of all
  * bits of each product, which must not depend on the number of threads where OpenBLAS has 512-bit vectors. */
+#include "alone.h"
 #include "device/blas.h"
 #include <stdio.h>
 #include <vector>
-
-extern "C" int device_launching(Device *, const char *)
-{
-    return 0;
-}
 
 int main()
 {
