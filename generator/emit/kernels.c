@@ -402,15 +402,40 @@ void kernels_emit(Kernels *all, const Group *group, Launch **launches, int *n, E
     arena_reset(all->scratch);
 }
 
-bool keeps_place(const Group *group, const Value *v, const Value *in, bool kept)
+/* Values that are read twice are walked once: h * tanh(h) of such a product, and so on, would be walked 2^depth times. */
+enum { WALKED_MOST = 512 };
+typedef struct {
+    const Group *group;
+    const Value *in, *walked[2][WALKED_MOST]; /* without and with their places kept */
+    int n[2];
+} Walk;
+
+static bool walked_before(Walk *w, const Value *v, bool kept)
 {
-    if (v == in) return kept;
-    if (!v->def || values_hold(&group->in, v)) return true;
+    for (int i = 0; i < w->n[kept]; i++)
+        if (w->walked[kept][i] == v) return true;
+    if (w->n[kept] < WALKED_MOST) w->walked[kept][w->n[kept]++] = v;
+    return false;
+}
+
+static bool walk_keeps(Walk *w, const Value *v, bool kept)
+{
+    if (v == w->in) return kept;
+    if (!v->def || values_hold(&w->group->in, v) || walked_before(w, v, kept)) return true;
     const OpClass class = op_info(v->def->kind)->class;
     const bool keeps = class == REDUCE || (kept && (class == ELEMENTWISE || v->def->kind == OP_reshape));
     for (int i = 0; i < v->def->n_in; i++)
-        if (!keeps_place(group, v->def->in[i], in, keeps)) return false;
+        if (!walk_keeps(w, v->def->in[i], keeps)) return false;
     return true;
+}
+
+bool keeps_place(const Group *group, const Value *v, const Value *in, bool kept)
+{
+    Walk walk;
+    walk.group = group;
+    walk.in = in;
+    walk.n[0] = walk.n[1] = 0;
+    return walk_keeps(&walk, v, kept);
 }
 
 bool kernels_at_own_place(const Group *group, const Value *out, const Value *in)
