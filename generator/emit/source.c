@@ -114,8 +114,16 @@ static bool anything_lean(Program *const *programs, int n)
     return false;
 }
 
-static void put_includes(Buf *out, const char *steps, const char *kernels)
+static bool has_tiles(const char *kernels)
 {
+    return strstr(kernels, "FOR_ROW_BLOCKS") || strstr(kernels, "Tile<");
+}
+
+static void put_includes(Buf *out, const Project *project, const char *steps, const char *kernels)
+{
+    const bool attention = strstr(kernels, "SHARED Attention");
+    if ((attention || has_tiles(kernels)) && project->options->precision && !strcmp(project->options->precision, "tf32"))
+        buf_put(out, "#define TILE_TF32 /* tiles multiply as cuBLAS does here */\n");
     buf_put(out, "#include \"model.h\"\n#include \"runtime/device/device.h\"\n");
     if (calls(steps, "dot"))
         buf_put(out, "#include \"runtime/device/blas.h\"\n");
@@ -123,18 +131,18 @@ static void put_includes(Buf *out, const char *steps, const char *kernels)
         buf_put(out, "#include \"runtime/device/epilogue.h\"\n");
     if (calls(steps, "conv")) buf_put(out, "#include \"runtime/device/conv.h\"\n");
     if (calls(steps, "pool")) buf_put(out, "#include \"runtime/device/pool.h\"\n");
-    if (strstr(kernels, "SHARED Attention")) buf_put(out, "#include \"runtime/device/attention.h\"\n");
-    if (strstr(kernels, "FOR_ROW_BLOCKS") || strstr(kernels, "Tile<")) buf_put(out, "#include \"runtime/device/tile.h\"\n");
+    if (attention) buf_put(out, "#include \"runtime/device/attention.h\"\n");
+    if (has_tiles(kernels)) buf_put(out, "#include \"runtime/device/tile.h\"\n");
     buf_put(out, "#include \"runtime/controller/step.h\"\n");
     if (strstr(steps, "_on_host(s, ")) buf_put(out, "#include \"runtime/controller/found.h\"\n");
     buf_put(out, "\n");
 }
 
-static const char *file_text(const Layout *layout, const char *head, const char *kernels, const char *steps)
+static const char *file_text(const Project *project, const Layout *layout, const char *head, const char *kernels, const char *steps)
 {
     Buf out = {.arena = layout->arena};
     buf_put(&out, head);
-    put_includes(&out, steps, kernels);
+    put_includes(&out, project, steps, kernels);
     buf_put(&out, kernels);
     buf_put(&out, steps);
     return buf_text(&out);
@@ -152,7 +160,7 @@ const char *model_cu(const Project *project, const Layout *layout, Program *cons
         buf_put(&steps, i + 1 < n && !is_lean(programs[i + 1]) ? "\n" : "");
     }
     if (anything_lean(programs, n)) buf_put(&steps, "\n#include \"lean.h\" /* what runs where memory is short */\n");
-    return file_text(layout, buf_text(&above), kernels, buf_text(&steps));
+    return file_text(project, layout, buf_text(&above), kernels, buf_text(&steps));
 }
 
 const char *lean_h(const Project *project, const Layout *layout, Program *const *programs, int n, const char *kernels)
@@ -180,5 +188,5 @@ const char *unfused_cu(const Project *project, const Layout *layout, const char 
     buf_put(&above, " Compiled when it is first needed.\n * made by ");
     comment_put(&above, project->settings ? project->settings : "disc-gen");
     buf_put(&above, " */\n");
-    return file_text(layout, buf_text(&above), kernels, functions);
+    return file_text(project, layout, buf_text(&above), kernels, functions);
 }

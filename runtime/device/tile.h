@@ -22,7 +22,7 @@
  *
  * On the processor a dot with b's columns adjacent and none missing reads b where it lies; any other b is first put into a panel on
  * the stack, a few rows at a time: give it many rows, or lay b out so.  Sums run over k in order in both; fmaf on CUDA, or with
- * TILE_TF32 defined, the tensor cores' tf32, which rounds factors to 10 bits. */
+ * TILE_TF32 defined (--precision tf32; from sm_80 on), the tensor cores' tf32, which rounds factors to 10 bits. */
 #ifndef DEVICE_TILE_H
 #define DEVICE_TILE_H
 #include <stdint.h>

@@ -72,7 +72,7 @@ template <class T, int ROWS, int COLUMNS, int GROUPS = 1> struct Tile {
         auto right = [=](int64_t k, int g, int n) {
             return n < columns && k < depth ? (T)b.at[k * b.row + g * group + n * b.column] : T(0);
         };
-#ifdef TILE_TF32
+#if defined TILE_TF32 && (!defined __CUDA_ARCH__ || __CUDA_ARCH__ >= 800)
         if constexpr (std::is_same<T, float>::value && ROWS % 16 == 0) return sum_up_tf32(left, right, depth);
 #endif
         if (rows < ROWS || columns < COLUMNS || b.column != 1) return sum_up(left, right, depth);

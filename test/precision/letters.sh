@@ -7,6 +7,8 @@ for precision in fp32 tf32 bf16 fp16; do
     build precision_$precision models/letters.onnx --loss "next_token(logits)" --precision $precision
     said=$("$built/trainer" --batch-file "$TEST_OUT/precision.text.safetensors" --steps 100 --lr 1e-3 --progress never --log "$built.log" 2>&1) ||
         { echo "FAILED: $precision: exit status $?: $said"; exit 1; }
+    [ $precision = tf32 ] && tiles=1 || tiles=0
+    [ "$(grep -c 'define TILE_TF32' "$built/model.cu")" = $tiles ] || { echo "FAILED: $precision: whether tiles round to tf32"; failures=1; }
     bytes=$(peak)
     echo "$precision: arena of $bytes bytes for 16 x 128"
     case $precision in
