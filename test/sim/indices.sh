@@ -15,11 +15,16 @@ END
 limited() { # LIMIT: the same program with another limit; sets $limited
     local folder=$built/objects-sim
     limited=$built/trainer.limit$1
-    cp "$folder/controller.o" "$scratch/controller.o"
-    rm "$folder/controller.o"
-    make -s -C "$built" DEVICE=sim CFLAGS="-O2 -DINDEX_LIMIT=$1" objects-sim/trainer >"$scratch/said.out" 2>&1 || fail "limit $1: $(cat "$scratch/said.out")"
-    mv "$folder/trainer" "$limited"
-    mv "$scratch/controller.o" "$folder/controller.o"
+    (
+        flock 9 # other tests take these objects
+        cp "$folder/controller.o" "$scratch/controller.o"
+        rm "$folder/controller.o"
+        make -s -C "$built" DEVICE=sim CFLAGS="-O2 -DINDEX_LIMIT=$1" objects-sim/trainer >"$scratch/said.out" 2>&1 &&
+            mv "$folder/trainer" "$limited"
+        made=$?
+        mv "$scratch/controller.o" "$folder/controller.o"
+        exit $made
+    ) 9>"$built.lock" || fail "limit $1: $(cat "$scratch/said.out")"
 }
 run() { # TRAINER NAME
     DISC_SIM=seed=1,threads=64 "$1" --batch-file "$scratch/stream" --steps 4 --progress never --save-weights "$scratch/$2.weights" --log "$scratch/$2.log" \
