@@ -2,7 +2,7 @@
  * What the driver itself takes (context, libraries) is measured through NVML around the opening, where NVML is; it is part of the
  * budget. Needs: the CUDA runtime, cuBLAS; NVML is loaded if it is there.  Breaks: nothing. */
 #include "memory.h"
-#include "faults.h"
+#include "ledger.h"
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -10,20 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct Block {
-    void *at;
-    size_t bytes;
-};
-struct Device {
-    int64_t limit, used, high_water, allocations, overhead;
-    DeviceFaults faults;
+struct Device : Ledger {
+    int64_t overhead;
     bool poison;
     cudaStream_t stream;
     cublasHandle_t blas;
     void *workspace; /* cuBLAS's own, set once: no allocation during a step */
     void *choices;   /* of algorithms: blas_lt.h */
-    Block *blocks;
-    int n_blocks, capacity;
     char name[256];
 };
 
@@ -154,63 +147,35 @@ int64_t device_overhead_bytes(const Device *device)
 }
 
 /* ---- allocations ---- */
-static bool remember(Device *d, void *at, size_t bytes)
-{
-    if (d->n_blocks == d->capacity) {
-        int capacity = d->capacity ? 2 * d->capacity : 8;
-        Block *blocks = (Block *)realloc(d->blocks, (size_t)capacity * sizeof(Block));
-        if (!blocks) return false;
-        d->blocks = blocks;
-        d->capacity = capacity;
-    }
-    d->blocks[d->n_blocks].at = at;
-    d->blocks[d->n_blocks++].bytes = bytes;
-    return true;
-}
-
 int device_allocate(Device *device, size_t bytes, void **at)
 {
     *at = NULL;
-    device->allocations++;
-    if (fault_is_due(&device->faults.fail_allocation)) {
-        if (device->faults.room) device->limit = device->faults.room;
-        return DEVICE_OUT_OF_MEMORY;
-    }
-    if (bytes > (size_t)1 << 60) return DEVICE_OUT_OF_MEMORY;
-    if (device->limit && (int64_t)bytes > device->limit - device->used) return DEVICE_OUT_OF_MEMORY;
+    if (!ledger_admits(device, bytes)) return DEVICE_OUT_OF_MEMORY;
     void *block = NULL;
     if (cudaMalloc(&block, bytes ? bytes : 256) != cudaSuccess) {
         (void)cudaGetLastError(); /* not sticky: the next call starts clean */
         return DEVICE_OUT_OF_MEMORY;
     }
-    if (!remember(device, block, bytes)) {
+    if (!ledger_add(device, block, bytes)) {
         cudaFree(block);
         return DEVICE_OUT_OF_MEMORY;
     }
     if (device->poison) cudaMemsetAsync(block, 0xA5, bytes, device->stream);
-    device->used += (int64_t)bytes;
-    if (device->used > device->high_water) device->high_water = device->used;
     *at = block;
     return DEVICE_OK;
 }
 
 void device_release(Device *device, void *at)
 {
-    for (int i = 0; at && i < device->n_blocks; i++) {
-        if (device->blocks[i].at != at) continue;
-        device->used -= (int64_t)device->blocks[i].bytes;
-        device->blocks[i] = device->blocks[--device->n_blocks];
-        cudaStreamSynchronize(device->stream);
-        cudaFree(at);
-        return;
-    }
+    if (!ledger_remove(device, at)) return;
+    cudaStreamSynchronize(device->stream);
+    cudaFree(at);
 }
 
 int device_take(Device *device, int64_t bytes)
 {
-    if (device->limit && bytes > device->limit - device->used) return DEVICE_OUT_OF_MEMORY;
-    device->used += bytes;
-    if (device->used > device->high_water) device->high_water = device->used;
+    if (!ledger_has_room(device, bytes)) return DEVICE_OUT_OF_MEMORY;
+    ledger_count(device, bytes);
     return DEVICE_OK;
 }
 

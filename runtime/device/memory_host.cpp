@@ -2,22 +2,14 @@
  * Needs and breaks nothing. */
 #include "memory.h"
 #include "available.h"
-#include "faults.h"
+#include "ledger.h"
 #include "threads.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct Block {
-    void *at;
-    size_t bytes;
-};
-struct Device {
-    int64_t limit, used, high_water, allocations;
-    DeviceFaults faults;
+struct Device : Ledger {
     bool poison;
-    Block *blocks;
-    int n_blocks, capacity;
     char name[64];
 };
 
@@ -79,58 +71,30 @@ int64_t device_overhead_bytes(const Device *)
     return 0;
 }
 
-static bool remember(Device *d, void *at, size_t bytes)
-{
-    if (d->n_blocks == d->capacity) {
-        int capacity = d->capacity ? 2 * d->capacity : 8;
-        Block *blocks = (Block *)realloc(d->blocks, (size_t)capacity * sizeof(Block));
-        if (!blocks) return false;
-        d->blocks = blocks;
-        d->capacity = capacity;
-    }
-    d->blocks[d->n_blocks].at = at;
-    d->blocks[d->n_blocks++].bytes = bytes;
-    return true;
-}
-
 int device_allocate(Device *device, size_t bytes, void **at)
 {
     *at = NULL;
-    device->allocations++;
-    if (fault_is_due(&device->faults.fail_allocation)) {
-        if (device->faults.room) device->limit = device->faults.room;
-        return DEVICE_OUT_OF_MEMORY;
-    }
-    if (bytes > (size_t)1 << 60) return DEVICE_OUT_OF_MEMORY;
-    if (device->limit && (int64_t)bytes > device->limit - device->used) return DEVICE_OUT_OF_MEMORY;
+    if (!ledger_admits(device, bytes)) return DEVICE_OUT_OF_MEMORY;
     void *block = aligned_alloc(ALIGNMENT, bytes ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT);
-    if (!block || !remember(device, block, bytes)) {
+    if (!block || !ledger_add(device, block, bytes)) {
         free(block);
         return DEVICE_OUT_OF_MEMORY;
     }
     if (device->poison) memset(block, 0xA5, bytes);
-    device->used += (int64_t)bytes;
-    if (device->used > device->high_water) device->high_water = device->used;
     *at = block;
     return DEVICE_OK;
 }
 
 void device_release(Device *device, void *at)
 {
-    for (int i = 0; at && i < device->n_blocks; i++) {
-        if (device->blocks[i].at != at) continue;
-        device->used -= (int64_t)device->blocks[i].bytes;
-        device->blocks[i] = device->blocks[--device->n_blocks];
-        free(at);
-        return;
-    }
+    if (!ledger_remove(device, at)) return;
+    free(at);
 }
 
 int device_take(Device *device, int64_t bytes)
 {
-    if (device->limit && bytes > device->limit - device->used) return DEVICE_OUT_OF_MEMORY;
-    device->used += bytes;
-    if (device->used > device->high_water) device->high_water = device->used;
+    if (!ledger_has_room(device, bytes)) return DEVICE_OUT_OF_MEMORY;
+    ledger_count(device, bytes);
     return DEVICE_OK;
 }
 
