@@ -1,9 +1,10 @@
 # Tests, run by CTest.  Two kinds, found by their place:
 #   test/unit/NAME.c     a cmocka program; those named in RUNTIME_UNITS link the runtime, the others the generator
 #   test/LABEL/NAME.sh   a script run in the project's root with DISC_GEN set; exit status 77: skipped, the reason on its last line
+# With SANITIZE=1 all of it lies in out/sanitize, and scripts have the compilers' options for what they build themselves in SANITIZERS.
 # Labels: unit and the folders' names.  gpu and long run only when asked for: make test LABELS=long, make test DEVICE=cuda
 
-TEST_OUT      := $(abspath out/test)
+TEST_OUT      := $(abspath $(if $(SANITIZE),out/sanitize/test,out/test))
 RUNTIME_UNITS := $(patsubst test/unit/%.c,%,$(wildcard test/unit/runtime_*.c))
 UNITS         := $(filter-out $(RUNTIME_UNITS),$(patsubst test/unit/%.c,%,$(wildcard test/unit/*.c)))
 TEST_SUPPORT  := $(patsubst %.c,$(OBJ)/%.o,$(wildcard test/support/*.c))
@@ -94,7 +95,7 @@ $(TEST_OUT)/CTestTestfile.cmake: test/tests.mk $(SCRIPTS) $(wildcard test/unit/*
 	   for s in $(SCRIPTS); do \
 	     label=$$(basename $$(dirname $$s)); name=$$label.$$(basename $$s .sh); \
 	     echo "add_test($$name bash \"$$s\")"; \
-	     echo "set_tests_properties($$name PROPERTIES LABELS $$label TIMEOUT $(if $(SANITIZE),7200,1500) SKIP_RETURN_CODE 77 WORKING_DIRECTORY \"$(CURDIR)\" ENVIRONMENT \"DISC_GEN=$(abspath $(BIN));TEST_OUT=$(TEST_OUT);OMP_NUM_THREADS=1\")"; \
+	     echo "set_tests_properties($$name PROPERTIES LABELS $$label TIMEOUT $(if $(SANITIZE),7200,1500) SKIP_RETURN_CODE 77 WORKING_DIRECTORY \"$(CURDIR)\" ENVIRONMENT \"DISC_GEN=$(abspath $(BIN));TEST_OUT=$(TEST_OUT);OMP_NUM_THREADS=1$(if $(SANITIZE),;SANITIZE=$(SANITIZE);SANITIZERS=$(SAN))\")"; \
 	   done; } >$@
 
 # ---- speed ----

@@ -4,7 +4,7 @@
 #   unit.sh fixed|symbolic|gradients|symbolic-gradients DIR UNIT      DIR/NAME: the tests; UNIT: a folder that is made
 #
 # Leaves UNIT/made.txt and UNIT/ran.txt (batch.c and runner.c say what stands there) and UNIT/uncompiled.txt: name, tab, message.
-# Needs TEST_OUT, and CXX where it is not g++.
+# Needs TEST_OUT, CXX where it is not g++, and SANITIZERS where the runtime was built with them.
 set -u
 variant=$1 tests=$2 unit=$3
 cxx=${CXX:-g++}
@@ -15,9 +15,9 @@ mkdir -p "$unit"
 
 without=()
 for attempt in 1 2 3 4; do
-    if "$cxx" -std=c++17 -O1 -fno-math-errno -fno-trapping-math -fopenmp -w -I. "${without[@]}" -c -o "$unit/unit.o" "$unit/unit.cpp" 2>"$unit/messages.txt"; then
+    if "$cxx" -std=c++17 -O1 -fno-math-errno -fno-trapping-math -fopenmp ${SANITIZERS-} -w -I. "${without[@]}" -c -o "$unit/unit.o" "$unit/unit.cpp" 2>"$unit/messages.txt"; then
         blas=$(ls -d /usr/lib/*/openblas-openmp /usr/lib/openblas-openmp 2>/dev/null | head -1)
-        "$cxx" -fopenmp -o "$unit/runner" "$unit/unit.o" "$TEST_OUT/conformance_runner.a" \
+        "$cxx" -fopenmp ${SANITIZERS-} -o "$unit/runner" "$unit/unit.o" "$TEST_OUT/conformance_runner.a" \
             -L"$blas" -Wl,-rpath,"$blas" -lopenblas -lzip -lcjson -lpthread -lmvec -lm || exit 1
         OMP_NUM_THREADS=1 "$unit/runner" "$unit" $([[ $variant == *gradients ]] && echo gradients) >"$unit/ran.txt"
         exit

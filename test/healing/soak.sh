@@ -1,6 +1,7 @@
 # Streams with anomalies of every kind under the thread sanitizer, with threads that share out even the smallest launches, and the test of those
 # threads alone: no race, no deadlock.  test/long/soak.sh is the long one.
 . test/check.inc
+unset SANITIZE MAKEFLAGS # the other sanitizers
 export CC="gcc -fsanitize=thread -g" CXX="g++ -fsanitize=thread -g" CFLAGS=-O1 OMP_NUM_THREADS=3
 $CXX -std=c++17 -O1 -fopenmp -Iruntime -c -o "$scratch/threads.o" runtime/device/threads_host.cpp &&
     $CC -std=gnu11 -O1 -Iruntime -Itest -c -o "$scratch/test.o" test/unit/runtime_threads.c &&

@@ -8,7 +8,7 @@ if [ ! -d "$blas" ]; then echo "skipped: libopenblas-openmp-dev is not here"; ex
 work=$TEST_OUT/core
 mkdir -p "$work"
 gcc -c -o "$work/core.o" test/kernels/core.c
-g++ -std=c++17 -fopenmp -Iruntime -I"/usr/include/$arch/openblas-openmp" -o "$work/core" "$work/core.o" runtime/device/blas_host.cpp runtime/device/threads_host.cpp runtime/device/memory_host.cpp \
+g++ -std=c++17 -fopenmp ${SANITIZERS-} -Iruntime -I"/usr/include/$arch/openblas-openmp" -o "$work/core" "$work/core.o" runtime/device/blas_host.cpp runtime/device/threads_host.cpp runtime/device/memory_host.cpp \
     -L"$blas" -Wl,-rpath,"$blas" -lopenblas -lmvec -lm
 wide=$(OPENBLAS_CORETYPE=Nehalem "$work/core")
 case $wide in

@@ -5,6 +5,6 @@ work=$TEST_OUT/exponentials
 mkdir -p "$work"
 for machine in native x86-64; do
     case $(uname -m)-$machine in x86_64-* | *-native) ;; *) continue ;; esac
-    g++ -std=c++17 -O3 -march=$machine -fno-math-errno -fno-trapping-math -fopenmp -Wall -Wextra -Werror -Iruntime -o "$work/$machine" test/kernels/exponentials.cpp
+    g++ -std=c++17 -O3 -march=$machine -fno-math-errno -fno-trapping-math -fopenmp ${SANITIZERS-} -Wall -Wextra -Werror -Iruntime -o "$work/$machine" test/kernels/exponentials.cpp
     "$work/$machine"
 done

@@ -8,12 +8,12 @@ arch=$(cc -print-multiarch 2>/dev/null || true)
 blas=$(for d in /usr/lib/"$arch"/openblas-openmp /usr/lib/openblas-openmp; do if [ -d "$d" ]; then echo "$d"; break; fi; done)
 if [ -z "$blas" ]; then echo "skipped: libopenblas-openmp-dev is not here"; exit 77; fi
 mvec=$(case $arch in x86*) echo -lmvec ;; esac)
-flags="-std=c++17 -O3 -march=native -fno-math-errno -fno-trapping-math -fopenmp -Wall -Wextra -Werror -Iruntime -Itest/kernels -I/usr/include/$arch/openblas-openmp"
+flags="-std=c++17 -O3 -march=native -fno-math-errno -fno-trapping-math -fopenmp -Wall -Wextra -Werror -Iruntime -Itest/kernels -I/usr/include/$arch/openblas-openmp ${SANITIZERS-}"
 for source in runtime/device/blas_host.cpp runtime/device/conv_host.cpp runtime/device/threads_host.cpp; do
     g++ $flags -c -o "$work/$(basename $source .cpp).o" $source
 done
 g++ $flags -x c++ -c -o "$work/cases.o" "$work/cases.cu"
-g++ -fopenmp -o "$work/cases" "$work"/cases.o "$work"/blas_host.o "$work"/conv_host.o "$work"/threads_host.o -L"$blas" -Wl,-rpath,"$blas" -lopenblas $mvec -lm
+g++ -fopenmp ${SANITIZERS-} -o "$work/cases" "$work"/cases.o "$work"/blas_host.o "$work"/conv_host.o "$work"/threads_host.o -L"$blas" -Wl,-rpath,"$blas" -lopenblas $mvec -lm
 OMP_NUM_THREADS=1 "$work/cases" "$work/cases.bin"
 OMP_NUM_THREADS=2 "$work/cases" "$work/cases.bin"
 

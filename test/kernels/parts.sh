@@ -7,7 +7,7 @@ if [ -z "$blas" ]; then echo "skipped: libopenblas-openmp-dev is not here"; exit
 work=$TEST_OUT/parts
 mkdir -p "$work"
 mvec=$(case $arch in x86*) echo -lmvec ;; esac)
-g++ -std=c++17 -O2 -march=native -fno-math-errno -fno-trapping-math -fopenmp -Wall -Wextra -Wno-unused-function -Werror -Iruntime \
+g++ -std=c++17 -O2 -march=native -fno-math-errno -fno-trapping-math -fopenmp ${SANITIZERS-} -Wall -Wextra -Wno-unused-function -Werror -Iruntime \
     -I"/usr/include/$arch/openblas-openmp" -D'USED_TYPES(T)=T(float)' -D'USED_SHORT_TYPES(T)=' -o "$work/parts" test/kernels/parts.cpp \
     runtime/device/blas_host.cpp runtime/device/threads_host.cpp -L"$blas" -Wl,-rpath,"$blas" -lopenblas $mvec -lm
 for threads in 1 2 7; do OMP_NUM_THREADS=$threads "$work/parts" >"$work/$threads"; done

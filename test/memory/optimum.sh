@@ -7,7 +7,7 @@ python=$TEST_OUT/highs/bin/python
 "$python" -c 'import highspy' 2>/dev/null || { echo "skipped: highspy is not installed"; exit 77; }
 
 planner="flow simulate ladder search offsets realise planner"
-cc -std=gnu11 -O2 -Iruntime/controller test/memory/optimum.c $(printf "runtime/controller/%s.c " $planner) -lm -o "$scratch/optimum" || { echo "FAILED: does not link"; exit 1; }
+cc -std=gnu11 -O2 ${SANITIZERS-} -Iruntime/controller test/memory/optimum.c $(printf "runtime/controller/%s.c " $planner) -lm -o "$scratch/optimum" || { echo "FAILED: does not link"; exit 1; }
 named() { sed "s/^{/{\"name\": \"$1\", /" >>"$scratch/steps.jsonl"; }
 for i in 1 2 3 4 5 6 7 8; do
     for step in "chain $((4 + i)) $i" "residual $((5 + i % 4)) $((10 + i))" "random $((5 + i % 4)) $((20 + i))"; do

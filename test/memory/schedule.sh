@@ -7,12 +7,12 @@ seed=${SEED:-1}
 models=$(ls -d ../shared/zoo/*/golden.json 2>/dev/null | xargs -rn1 dirname)
 blas=/usr/lib/$(cc -print-multiarch)/openblas-openmp
 build letters models/letters.onnx
-runtime=$(find "$built/objects-host/runtime" -name '*.o')
+runtime=$(find "$built/$host_objects/runtime" -name '*.o')
 
 # The tables of a program and the runtime; what the tables name besides is in kernels, which are not compiled here.
 link_tables() { # FOLDER PROGRAM
-    cc -std=gnu11 -O2 -Wall -Wextra -Werror -I"$1" -I"$1/runtime" -c test/memory/schedule.c -o "$2.o" && cc -std=gnu11 -O1 -w -I"$1" -c "$1/controller.c" -o "$2.tables.o" &&
-        g++ -fopenmp -no-pie -Wl,--unresolved-symbols=ignore-all -o "$2" "$2.o" "$2.tables.o" $runtime -L"$blas" -Wl,-rpath,"$blas" -lopenblas -lzip -lcjson -lpthread -ldl -lm
+    cc -std=gnu11 -O2 -Wall -Wextra -Werror ${SANITIZERS-} -I"$1" -I"$1/runtime" -c test/memory/schedule.c -o "$2.o" && cc -std=gnu11 -O1 -w -I"$1" -c "$1/controller.c" -o "$2.tables.o" &&
+        g++ -fopenmp -no-pie ${SANITIZERS-} -Wl,--unresolved-symbols=ignore-all -o "$2" "$2.o" "$2.tables.o" $runtime -L"$blas" -Wl,-rpath,"$blas" -lopenblas -lzip -lcjson -lpthread -ldl -lm
 }
 
 for model in $models models/letters models/tracks; do

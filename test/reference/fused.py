@@ -7,6 +7,8 @@ A loss by 1e-5 of itself, a gradient by 1e-5 of the largest magnitude in its ten
 import array, json, os, re, shutil, struct, subprocess, sys
 
 ZOO, TOLERANCE, STEPS = '../shared/zoo', 1e-5, 2
+SANITIZERS = os.environ.get('SANITIZERS', '')
+OBJECTS = 'objects-host-sanitize' if os.environ.get('SANITIZE') else 'objects-host'  # where a program's Makefile has them
 
 
 def safetensors(path):
@@ -36,7 +38,7 @@ def run(command, said):
 def share_runtime(out, work):
     """The trainer's own files are the same in all programs: their objects are compiled once."""
     for part in ('trainer', 'controller'):
-        kept, here = f'{work}/objects/{part}', f'{out}/objects-host/runtime/{part}'
+        kept, here = f'{work}/objects/{part}', f'{out}/{OBJECTS}/runtime/{part}'
         if os.path.isdir(kept):
             shutil.copytree(kept, here, copy_function=shutil.copy, dirs_exist_ok=True)
 
@@ -44,7 +46,7 @@ def share_runtime(out, work):
 def keep_runtime(out, work):
     for part in ('trainer', 'controller'):
         if not os.path.isdir(f'{work}/objects/{part}'):
-            shutil.copytree(f'{out}/objects-host/runtime/{part}', f'{work}/objects/{part}')
+            shutil.copytree(f'{out}/{OBJECTS}/runtime/{part}', f'{work}/objects/{part}')
 
 
 def train(disc_gen, folder, out, more):
@@ -53,7 +55,7 @@ def train(disc_gen, folder, out, more):
     freeze = ['--freeze', '^(' + '|'.join(map(re.escape, golden['frozen'])) + ')$'] if golden.get('frozen') else []
     run([disc_gen, f'{folder}/model.onnx', '-o', out, '--loss', golden['loss'], '--optimizer', 'sgd', '--no-report', *freeze, *more], said)
     share_runtime(out, os.path.dirname(out))
-    run(['make', '-s', '-C', out, 'DEVICE=host', 'CFLAGS=-O0', 'HOST_FLAGS=-std=c++17 -O1 -march=native -fopenmp'], said)
+    run(['make', '-s', '-C', out, 'DEVICE=host', 'CFLAGS=-O0', f'HOST_FLAGS=-std=c++17 -O1 -march=native -fopenmp {SANITIZERS}'], said)
     keep_runtime(out, os.path.dirname(out))
     for file in ('losses.jsonl', 'gradients.safetensors'):
         if os.path.exists(f'{out}/{file}'):

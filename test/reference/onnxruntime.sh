@@ -13,7 +13,7 @@ for name in gpt2_dynamo lstm_ae_dynamo resnet_script; do
     "$trainer" --batch-file "$batches" --steps 4 --lr 0.01 --variants off --progress never --export "$out/$name.onnx" --export-mode inference \
         --save-weights "$out/$name.safetensors" >"$out/said" 2>&1 || { cat "$out/said"; exit 1; }
     "$DISC_GEN" "$out/$name.onnx" --inference -o "$out/$name" >"$out/said" 2>&1 || { cat "$out/said"; exit 1; }
-    mkdir -p "$out/$name/objects-host" && cp -r "$built/objects-host/runtime" "$out/$name/objects-host/"
+    mkdir -p "$out/$name/$host_objects" && cp -r "$built/$host_objects/runtime" "$out/$name/$host_objects/"
     make -s -C "$out/$name" DEVICE=host >"$out/said" 2>&1 || { cat "$out/said"; exit 1; }
     "$python" - "$out/$name" "$batches" <<'END' || exit 1
 import subprocess, sys

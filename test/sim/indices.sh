@@ -13,13 +13,13 @@ t.safetensors(sys.argv[1] + "/stream", {"step%d.input_ids" % k: ("I64", [b, n], 
 END
 
 limited() { # LIMIT: the same program with another limit; sets $limited
-    local folder=$built/objects-sim
+    local folder=$built/$sim_objects
     limited=$built/trainer.limit$1
     (
         flock 9 # other tests take these objects
         cp "$folder/controller.o" "$scratch/controller.o"
         rm "$folder/controller.o"
-        make -s -C "$built" DEVICE=sim CFLAGS="-O2 -DINDEX_LIMIT=$1" objects-sim/trainer >"$scratch/said.out" 2>&1 &&
+        make -s -C "$built" DEVICE=sim CFLAGS="-O2 -DINDEX_LIMIT=$1" "$sim_objects/trainer" >"$scratch/said.out" 2>&1 &&
             mv "$folder/trainer" "$limited"
         made=$?
         mv "$scratch/controller.o" "$folder/controller.o"

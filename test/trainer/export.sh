@@ -95,7 +95,7 @@ import tensors as t
 t.safetensors(sys.argv[1], {"input_ids": ("I64", [2, 11], t.Random(4).ints(22, 128))})' "$scratch/text.safetensors"
 for model in models/letters.onnx "$scratch/exported.1.onnx"; do
     "$DISC_GEN" "$model" --inference -o "$scratch/runner" >"$scratch/said.out" 2>&1 || fail "disc-gen --inference $model"
-    [ -d "$scratch/runner/objects-host" ] || { mkdir "$scratch/runner/objects-host" && cp -r "$built/objects-host/runtime" "$scratch/runner/objects-host/"; }
+    [ -d "$scratch/runner/$host_objects" ] || { mkdir "$scratch/runner/$host_objects" && cp -r "$built/$host_objects/runtime" "$scratch/runner/$host_objects/"; }
     check "make" make -s -C "$scratch/runner" DEVICE=host >"$scratch/said.out" 2>&1
     if [ "$model" = models/letters.onnx ]; then with="--load-weights $scratch/exported.safetensors"; else with=; fi
     # shellcheck disable=SC2086  # two words
