@@ -10,7 +10,9 @@ static World of_case(const char *name)
     Arena *arena = arena_new();
     const char *text = read_all(arena, arena_text(arena, "test/kernels/cases/%s.ir", name));
     assert_non_null(text);
-    return world(strstr(text, "graph"));
+    World w = world(strstr(text, "graph"));
+    arena_free(arena);
+    return w;
 }
 
 static const Group *find(const Groups *groups, GroupKind kind)
@@ -43,6 +45,7 @@ static void chain_follows_a_product(void **state)
     }
     for (int i = 0; i < group->out.n; i++) assert_ptr_not_equal(group->out.at[i], group->ops.at[0]->out[0]);
     assert_int_equal(groups->list.n, 2); /* with the next product */
+    arena_free(w.arena);
 }
 
 /* Without a product; what reads rows of another order is not of it. */
@@ -56,6 +59,7 @@ static void chain_may_stand_alone(void **state)
     assert_int_equal(groups->list.n, 2);
     assert_int_equal(groups->list.at[1]->kind, GROUP_LOOP);
     assert_null(find(pass_fuse(w.g, true), GROUP_CHAIN));
+    arena_free(w.arena);
 }
 
 /* What needs a sum over all rows waits for them. */
@@ -72,6 +76,7 @@ static void chain_ends_where_a_sum_is_read(void **state)
     const Groups *groups = pass_fuse(w.g, false);
     assert_null(find(groups, GROUP_CHAIN));
     assert_int_equal(groups->list.n, 2);
+    arena_free(w.arena);
 }
 
 /* A reader in between that another one waits for: the chain would wait for itself. */
@@ -90,6 +95,7 @@ static void chain_waits_for_nobody_that_waits_for_it(void **state)
     const Groups *groups = pass_fuse(w.g, false);
     pass_schedule((Groups *)groups); /* a fault where groups wait for each other */
     assert_null(find(groups, GROUP_CHAIN));
+    arena_free(w.arena);
 }
 
 static const char *step_of(const Groups *groups, World *w, int64_t *moved, int64_t n)
@@ -119,9 +125,12 @@ static void chain_is_one_call(void **state)
     int n = 0;
     for (const char *e = call; (e = strstr(e, "EPILOGUE(s, ")) && e < end; e++) n++;
     assert_int_equal(n, 4);
-    step_of(pass_fuse(of_case("chain_alone").g, true), &w, &apart, 1000);
+    World unfused = of_case("chain_alone");
+    step_of(pass_fuse(unfused.g, true), &unfused, &apart, 1000);
     assert_int_equal(moved, 4 * (1000 * 96 * 2 + 1000 * 96 + 3 * 96) + 4 * 1000 * 96 * 2); /* x, g, dx, three sums; dx turned */
     assert_true(apart > 2 * moved);
+    arena_free(w.arena);
+    arena_free(unfused.arena);
 }
 
 int main(void)

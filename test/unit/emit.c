@@ -175,7 +175,7 @@ static void kernels_are_called_by_what_they_are_for(void **state)
 static void updates_are_given_what_they_replace_once(void **state)
 {
     (void)state;
-    World w = world(read_all(arena_new(), "test/golden/mlp.ir"));
+    World w = world_of_file("test/golden/mlp.ir");
     train(&w, "adamw");
     emit(&w, false);
     assert_non_null(strstr(w.kernels, "update(float *weight, WeightState<float> state, "));
@@ -183,7 +183,7 @@ static void updates_are_given_what_they_replace_once(void **state)
     assert_null(strstr(w.kernels, "new_weight"));
     assert_null(strstr(w.kernels, "const float *weight"));
     arena_free(w.arena);
-    w = world(read_all(arena_new(), "test/golden/mlp.ir"));
+    w = world_of_file("test/golden/mlp.ir");
     train(&w, "sgd");
     emit(&w, false);
     assert_non_null(strstr(w.kernels, "update(float *weight, "));
