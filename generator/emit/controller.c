@@ -306,11 +306,11 @@ static void inputs_table(Tables *t)
     buf_put(&t->out, "static const InputInfo inputs[] = {\n");
     for (int i = 0; i < l->inputs.n; i++) {
         const Value *v = l->inputs.at[i].value;
-        bool target = is_target(t, v), ignore = target && t->project->loss.has_ignore;
+        const IndexRange *labels = range_that_ignores(v);
         buf_printf(&t->out, "    [INPUT_%s] = {%s, %s, %d, input_shape_%s, %s, %d, %s, %s, %lld},\n",
                    upper(l->arena, l->inputs.at[i].c), c_string(l->arena, v->name), dtype_enum(l->arena, v->dtype), v->rank,
-                   l->inputs.at[i].c, c_string(l->arena, shape_text(l->arena, v)), sample_axis(l, v), target ? "true" : "false",
-                   ignore ? "true" : "false", ignore ? (long long)t->project->loss.ignore_index : 0LL);
+                   l->inputs.at[i].c, c_string(l->arena, shape_text(l->arena, v)), sample_axis(l, v), is_target(t, v) ? "true" : "false",
+                   labels ? "true" : "false", labels ? (long long)labels->ignore : 0LL);
     }
     buf_put(&t->out, "    [INPUTS] = {0},\n};\n\n");
 }

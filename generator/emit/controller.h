@@ -31,6 +31,7 @@ typedef struct Bindings {
 
 Bindings bindings_make(const Layout *layout);
 Guards guards_make(const Project *project, const Layout *layout, const Bindings *bindings, Program *const *programs, int n);
+const IndexRange *range_that_ignores(const Value *v); /* in which a number does not count; NULL */
 const char *model_h(const Project *project, const Layout *layout, Program *const *programs, int n);
 const char *controller_c(const Project *project, const Layout *layout, Program *const *programs, int n);
 const char *c_string(Arena *arena, const char *text); /* with its quotes */

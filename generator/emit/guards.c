@@ -256,11 +256,21 @@ static void watch_positions(Watch *w, const Op *op)
 {
     const Value *v = op->in[1];
     while (v->def &&
-           (v->def->kind == OP_reshape || v->def->kind == OP_cast || v->def->kind == OP_broadcast || v->def->kind == OP_transpose))
+           (v->def->kind == OP_reshape || v->def->kind == OP_broadcast || v->def->kind == OP_transpose ||
+            (v->def->kind == OP_cast && cast_keeps_places(v->def))))
         v = v->def->in[0];
     if (!v->def || v->def->kind != OP_iota) return;
     Expr *rows = op->in[0]->shape[op_int(op, ATTR_axis)], *positions = v->shape[op_int(v->def, ATTR_axis)];
     watch_not_negative(w, expr_sub(w->l->symbols, rows, positions), "position_in_table", op, "rows of the table that it picks");
+}
+
+static bool in_program(const Layout *l, Expr *e)
+{
+    Expr *symbols[64];
+    const int n = expr_symbols(l->symbols, e, symbols, 64);
+    for (int k = 0; k < n && k < 64; k++)
+        if (l->dim_of[symbol_index(symbols[k])] < 0) return false;
+    return n <= 64;
 }
 
 /* Two sizes that an operation wants equal, where neither is a size of an input: (query*heads)//4 == value//4. */
@@ -268,15 +278,12 @@ static void watch_equal(Watch *w)
 {
     const Layout *l = w->l;
     Arena *arena = l->arena;
-    Expr *const *zeros, *symbols[64];
+    Expr *const *zeros;
     int n = symbols_zeros(l->symbols, &zeros);
     for (int i = 0; i < n; i++) {
         Expr *zero = expr_canonical(l->symbols, zeros[i]);
-        bool in_program = !expr_is(zero, 0);
-        int n_symbols = expr_symbols(l->symbols, zero, symbols, 64);
-        for (int k = 0; k < n_symbols && k < 64; k++) in_program = in_program && l->dim_of[symbol_index(symbols[k])] >= 0;
         const char *text = expr_text(arena, zero);
-        if (!in_program || map_has(w->seen, text)) continue;
+        if (expr_is(zero, 0) || !in_program(l, zero) || map_has(w->seen, text)) continue;
         map_set(w->seen, text, w);
         add(w, "sizes_equal",
             (GuardRow){NULL, expr_has_late(zero) ? "AT_LATE_DIM" : "ON_ARRIVAL", "SET_ASIDE",
@@ -286,63 +293,63 @@ static void watch_equal(Watch *w)
 }
 
 /* ---- content ---- */
-/* The batch input whose numbers an index is, unchanged but for shape, type and Python's counting from the end; NULL: it is
- * computed. */
-static Value *index_origin(Value *v, bool *from_end)
-{
-    while (v->origin == FROM_OP) {
-        const Op *op = v->def;
-        switch (op->kind) {
-        case OP_reshape:
-        case OP_cast:
-        case OP_broadcast:
-        case OP_transpose:
-        case OP_slice: v = op->in[0]; continue;
-        case OP_select: { /* index < 0 ? index + n : index */
-            bool a_end = false, b_end = false;
-            Value *a = index_origin(op->in[1], &a_end), *b = index_origin(op->in[2], &b_end);
-            if (a != b) return NULL;
-            *from_end = true;
-            return b;
-        }
-        case OP_add: {
-            Value *a = index_origin(op->in[0], from_end), *b = index_origin(op->in[1], from_end);
-            return a && b ? NULL : a ? a : b;
-        }
-        default: return NULL;
-        }
-    }
-    return v->origin == FROM_BATCH && !dtype_is_float(v->dtype) ? v : NULL;
-}
-
 static const char *grouped(Arena *arena, const char *text)
 {
     return strpbrk(text, " +-") ? arena_text(arena, "(%s)", text) : text;
 }
 
-static void watch_index(Watch *w, const Op *op)
+const IndexRange *range_that_ignores(const Value *v)
+{
+    for (int i = 0; i < v->ranges.n; i++)
+        if (v->ranges.at[i].has_ignore) return &v->ranges.at[i];
+    return NULL;
+}
+
+/* What an arrival tells of integers leaves the ignored number out: where that is no number of this range, none may be it. */
+static const char *nothing_ignored(const Watch *w, const Graph *g, int i, const Value *v, const IndexRange *range)
+{
+    Symbols *s = w->l->symbols;
+    const IndexRange *other = range_that_ignores(v);
+    if (!other || range->has_ignore) return "";
+    if (other->ignore >= 0 && expr_at_least(s, range->n, expr_int(s, other->ignore + 1))) return "";
+    if (other->ignore < 0 && range->from_end && expr_at_least(s, range->n, expr_int(s, -other->ignore))) return "";
+    Arena *arena = w->l->arena;
+    return arena_text(arena, " && a->input[INPUT_%s].counted == %s", upper(arena, w->l->inputs.at[i].c),
+                      expr_c(w->l, value_count(g, v), "d->"));
+}
+
+static void watch_index_range(Watch *w, const Graph *g, const Value *v, const IndexRange *range)
 {
     const Layout *l = w->l;
     Arena *arena = l->arena;
-    bool from_end = false;
-    Value *v = index_origin(op->in[1], &from_end);
-    if (!v || v->def || op->in[1]->rank == 0) return;
-    int i = layout_find(l->input_of, v->name);
-    if (i < 0) return;
-    if (op->in[1]->def && op->in[1]->def->kind == OP_add && !from_end) return; /* an offset: bounds are not the table's */
-    Expr *size = op->in[0]->shape[op_int(op, ATTR_axis)];
+    const int i = layout_find(l->input_of, v->name);
+    Expr *size = expr_canonical(l->symbols, range->n);
+    if (!in_program(l, size)) return; /* then nothing that is left relies on it */
     const char *in = arena_text(arena, "a->input[INPUT_%s]", upper(arena, l->inputs.at[i].c)), *n = expr_c(l, size, "d->"),
-               *text = expr_text(arena, size);
-    const char *key = arena_text(arena, "index %d %d %s", i, from_end, text);
+               *text = expr_text(arena, size), *low = "0", *low_text = "0";
+    if (range->from_end) low = arena_text(arena, "-%s", grouped(arena, n)), low_text = arena_text(arena, "-%s", grouped(arena, text));
+    Buf c = {.arena = arena}, formula = {.arena = arena};
+    buf_printf(&c, "%s.lowest >= %s && %s.highest < %s%s", in, low, in, n, nothing_ignored(w, g, i, v, range));
+    buf_printf(&formula, "%s <= %s < %s", low_text, v->name, text);
+    if (range->has_ignore) buf_printf(&formula, ", or %s == %lld", v->name, (long long)range->ignore);
+    const char *key = arena_text(arena, "index %s", buf_text(&formula));
     if (map_has(w->seen, key)) return;
     map_set(w->seen, key, w);
-    add(w, arena_text(arena, "%s_in_table", l->inputs.at[i].c),
+    add(w, arena_text(arena, "%s_in_%s", l->inputs.at[i].c, range->labels ? "row" : "table"),
         (GuardRow){NULL, "ON_CONTENT", "SET_ASIDE",
-                   from_end ? arena_text(arena, "%s.lowest >= -%s && %s.highest < %s", in, grouped(arena, n), in, n)
-                            : arena_text(arena, "%s.lowest >= 0 && %s.highest < %s", in, in, n),
-                   from_end ? arena_text(arena, "-%s <= %s < %s", grouped(arena, text), v->name, text)
-                            : arena_text(arena, "0 <= %s < %s", v->name, text),
-                   op->source, "rows of the table that it picks", NULL, false, NULL, NULL});
+                   range->has_ignore ? arena_text(arena, "%s.counted == 0 || (%s)", in, buf_text(&c)) : buf_text(&c), buf_text(&formula),
+                   range->source, range->labels ? "the loss" : "rows of the table that it picks", NULL, false, NULL, NULL});
+}
+
+/* Of integers that pick rows, or are labels. */
+static void watch_index_ranges(Watch *w, const Graph *g, bool labels)
+{
+    for (int k = 0; k < g->inputs.n; k++) {
+        const Value *v = g->inputs.at[k];
+        if (v->origin != FROM_BATCH || v->users.n == 0) continue;
+        for (int r = 0; r < v->ranges.n; r++)
+            if (v->ranges.at[r].labels == labels) watch_index_range(w, g, v, &v->ranges.at[r]);
+    }
 }
 
 /* What an operation finds may have to be as many as something else has: then no late dim stands for it. */
@@ -410,23 +417,10 @@ static void watch_graph(Watch *w, const Graph *g)
         if (op->kind == OP_slice) watch_slice(w, op);
         watch_read(w, op);
         if (op->kind == OP_nonzero || op->kind == OP_unique) watch_count(w, op);
-        if (op->kind == OP_gather) {
-            watch_index(w, op);
-            watch_positions(w, op);
-        }
+        if (op->kind == OP_gather) watch_positions(w, op);
         for (int b = 0; b < 2; b++)
             if (op->body[b]) watch_graph(w, op->body[b]);
     }
-}
-
-static Expr *classes_of(const Watch *w)
-{
-    const LossInfo *loss = &w->project->loss;
-    const Graph *g = w->project->evaluate;
-    for (int i = 0; g && i < g->outputs.n; i++)
-        if (loss->output && strcmp(g->output_names[i], loss->output) == 0 && loss->axis >= 0 && loss->axis < g->outputs.at[i]->rank)
-            return g->outputs.at[i]->shape[loss->axis];
-    return NULL;
 }
 
 static void watch_target(Watch *w)
@@ -437,20 +431,11 @@ static void watch_target(Watch *w)
     if (!loss->target) return;
     int i = layout_find(l->input_of, loss->target->name);
     if (i < 0 || dtype_is_float(loss->target->dtype)) return;
-    const char *in = arena_text(arena, "a->input[INPUT_%s]", upper(arena, l->inputs.at[i].c)), *name = loss->target->name;
-    Expr *classes = classes_of(w);
-    if (classes)
-        add(w, "target_in_row",
-            (GuardRow){
-                NULL, "ON_CONTENT", "SET_ASIDE",
-                arena_text(arena, "%s.counted == 0 || (%s.lowest >= 0 && %s.highest < %s)", in, in, in, expr_c(l, classes, "d->")),
-                loss->has_ignore ? arena_text(arena, "0 <= %s < %s, or %s == %lld", name, expr_text(arena, classes), name,
-                                              (long long)loss->ignore_index)
-                                 : arena_text(arena, "0 <= %s < %s", name, expr_text(arena, classes)),
-                loss->text, "the loss", NULL, false, NULL, NULL});
     add(w, "some_target",
-        (GuardRow){NULL, "ON_CONTENT", "SET_ASIDE", arena_text(arena, "%s.counted > 0", in),
-                   arena_text(arena, "%s holds a label that counts", name), loss->text, "the mean of the loss", NULL, false, NULL, NULL});
+        (GuardRow){NULL, "ON_CONTENT", "SET_ASIDE",
+                   arena_text(arena, "a->input[INPUT_%s].counted > 0", upper(arena, l->inputs.at[i].c)),
+                   arena_text(arena, "%s holds a label that counts", loss->target->name), loss->text, "the mean of the loss", NULL, false,
+                   NULL, NULL});
 }
 
 static void watch_floats(Watch *w, int i)
@@ -514,10 +499,12 @@ Guards guards_make(const Project *project, const Layout *layout, const Bindings 
     for (int d = 0; d < layout->dims.n; d++) watch_range(&w, d);
     for (int p = 0; p < n; p++) watch_divisors(&w, programs[p]->graph);
     for (int p = 0; p < n; p++) watch_graph(&w, programs[p]->graph);
+    for (int p = 0; p < n; p++) watch_index_ranges(&w, programs[p]->graph, false);
     watch_equal(&w);
     for (int p = 0; p < n; p++) watch_indices(&w, programs[p]);
     watch_fours(&w, programs, n);
     for (int i = 0; project->train && i < layout->inputs.n; i++) watch_floats(&w, i);
+    for (int p = 0; p < n; p++) watch_index_ranges(&w, programs[p]->graph, true);
     if (project->train) {
         watch_target(&w);
         add(&w, "finite_loss",

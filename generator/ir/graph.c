@@ -32,6 +32,15 @@ void values_add_once(Arena *arena, Values *values, Value *v)
     if (!values_hold(values, v)) vec_push(arena, values, v);
 }
 
+bool graph_watch_range(Graph *g, Value *v, IndexRange range)
+{
+    if (expr_has_late(range.n)) return false;
+    for (int i = 0; i < v->ranges.n; i++)
+        if (range.has_ignore && v->ranges.at[i].has_ignore && range.ignore != v->ranges.at[i].ignore) return false;
+    vec_push(g->arena, &v->ranges, range);
+    return true;
+}
+
 bool graph_is_output(const Graph *g, const Value *v)
 {
     return values_hold(&g->outputs, v);
@@ -292,6 +301,7 @@ Graph *graph_clone(Graph *g, const char *name, Value ***map_out)
         const Value *v = g->inputs.at[i];
         Value *input = graph_input(copy, v->name, v->dtype, v->rank, v->shape, v->origin);
         input->tensor = v->tensor;
+        input->ranges = v->ranges;
         map[v->id] = input;
     }
     for (int i = 0; i < g->ops.n; i++) clone_op(copy, g->ops.at[i], map);

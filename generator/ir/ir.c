@@ -295,6 +295,25 @@ bool same_shape(Graph *g, const Value *a, const Value *b)
     return true;
 }
 
+bool value_is_size(Graph *g, const Value *v, Expr *n)
+{
+    double number;
+    int64_t whole;
+    if (value_is_scalar_constant(v, &number)) return expr_is_int(n, &whole) && (double)whole == number;
+    while (v->def && (v->def->kind == OP_broadcast || v->def->kind == OP_reshape || (v->def->kind == OP_cast && cast_keeps_places(v->def))))
+        v = v->def->in[0];
+    if (!v->def || v->def->kind != OP_dims) return false;
+    int count;
+    Expr *const *e = op_exprs(v->def, ATTR_content, &count);
+    return count == 1 && expr_always_equal(g->symbols, e[0], n);
+}
+
+bool cast_keeps_places(const Op *cast)
+{
+    const Dtype to = cast->out[0]->dtype;
+    return !dtype_is_float(cast->in[0]->dtype) && (to == DTYPE_i32 || to == DTYPE_i64);
+}
+
 bool value_is_scalar_constant(const Value *v, double *value)
 {
     if (!v->def) return false;

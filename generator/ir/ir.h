@@ -102,6 +102,16 @@ typedef enum {
     FROM_PARAMETER         /* input of a region's body */
 } Origin;
 
+/* What the program relies on in integers of the batch, which are guarded: 0 <= each < n. */
+typedef struct IndexRange {
+    Expr *n;
+    bool from_end;         /* or -n <= each < 0 */
+    bool labels;           /* a loss takes them for numbers of classes; else they pick rows */
+    bool has_ignore; int64_t ignore; /* of labels: the number that counts nothing; the same in all ranges of a value */
+    const char *source;    /* who relies on it */
+} IndexRange;
+typedef VEC(IndexRange) IndexRanges;
+
 struct Value {
     int id;                /* %id in text; unique in its graph */
     const char *name;      /* the model's name or a made one; unique among inputs */
@@ -112,6 +122,7 @@ struct Value {
     Op *def;               /* FROM_OP */
     int result;            /* which result of def */
     struct Tensor *tensor; /* FROM_WEIGHT and FROM_STATE */
+    IndexRanges ranges;    /* FROM_BATCH, integers */
     Ops users;             /* operations that have it as operand, each once; outputs of the graph do not count */
 };
 
@@ -147,6 +158,8 @@ Value *graph_input(Graph *g, const char *name, Dtype dtype, int rank, Expr *cons
 Value *graph_find_input(const Graph *g, const char *name); /* NULL */
 /* Equal for graphs that differ in names alone, their operations having the same ids; NULL where there are regions. */
 const char *graph_alike(Arena *arena, const Graph *g);
+/* From now on v, of the batch, is guarded to lie in the range.  False where no guard can tell: n is known too late, or another number is ignored. */
+bool graph_watch_range(Graph *g, Value *v, IndexRange range);
 bool graph_is_output(const Graph *g, const Value *v);      /* costs as much as g has outputs */
 /* Appends an operation whose results have the given types; most callers want build.h instead. */
 Op *graph_op(Graph *g, OpKind kind, Value *const *in, int n_in, int n_out);
@@ -165,6 +178,8 @@ const char *op_text(const Op *op, AttrKey key);
 Expr *value_count(const Graph *g, const Value *v); /* elements */
 Expr *value_bytes(const Graph *g, const Value *v);
 bool same_shape(Graph *g, const Value *a, const Value *b); /* certainly equal, dim by dim */
+bool value_is_size(Graph *g, const Value *v, Expr *n); /* n, as a number or a dim, through broadcast, reshape and cast */
+bool cast_keeps_places(const Op *cast);       /* integers that pick one of n stay what they are, whatever n is */
 bool value_is_scalar_constant(const Value *v, double *value); /* through broadcast, reshape and cast of a one-element constant */
 /* Replaces one operand, and keeps the lists of users. */
 void op_set_operand(Graph *g, Op *op, int i, Value *v);

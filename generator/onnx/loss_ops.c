@@ -1,6 +1,29 @@
 /* Losses that a model computes itself: NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss. */
-#include "onnx/formulas.h"
+#include "onnx/places.h"
 #include <string.h>
+
+/* The batch's integers that labels are, each of them, in another shape or type; NULL: they are computed, or some of them are left out. */
+static Value *of_batch(Value *labels)
+{
+    while (labels->def && (labels->def->kind == OP_reshape || labels->def->kind == OP_broadcast || labels->def->kind == OP_transpose ||
+                           (labels->def->kind == OP_cast && cast_keeps_places(labels->def))))
+        labels = labels->def->in[0];
+    return labels->origin == FROM_BATCH && !dtype_is_float(labels->dtype) ? labels : NULL;
+}
+
+/* The loss of each label, and NaN where a label is no class and not ignored: guards look at labels that are the batch's. */
+static Value *none_beyond(Import *im, const OnnxNode *node, Value *loss, Value *labels, Expr *classes)
+{
+    Value *batch = of_batch(labels);
+    const bool ignores = attr_has(node, "ignore_index");
+    const IndexRange range = {.n = classes,
+                              .labels = true,
+                              .has_ignore = ignores,
+                              .ignore = ignores ? attr_int(node, "ignore_index", 0) : 0,
+                              .source = im->graph->source};
+    if (batch && graph_watch_range(im->graph, batch, range)) return loss;
+    return none_outside(im, loss, place_within(im, labels, classes, false).inside, 0);
+}
 
 /* log_p (n, c, d..), labels (n, d..): the loss of each label, and the mean or sum as `reduction` says.  Labels of ignore_index, and
  * those whose class weighs 0, count nothing. */
@@ -25,6 +48,7 @@ static Value *negative_log_likelihood(Import *im, const OnnxNode *node, Value *l
         counted = b_reduce(g, OP_reduce_sum, chosen, channels, 1);
     }
     Value *loss = negated(g, b_reduce(g, OP_reduce_sum, b_select(g, hit, log_p, zero), channels, 1));
+    loss = none_beyond(im, node, loss, labels, log_p->shape[1]);
     if (attr_has(node, "ignore_index")) {
         Value *ignored = equal(g, labels, b_number(g, DTYPE_i64, (double)attr_int(node, "ignore_index", 0)));
         loss = b_select(g, ignored, zero, loss);

@@ -2,37 +2,47 @@
 #include "onnx/places.h"
 #include <math.h>
 
-/* What guards will look at: the numbers of a batch and how far positions count; under a slice the former alone. */
+/* What guards may look at: the numbers of a batch and how far positions count; under a slice the former alone. */
 typedef enum { UNWATCHED, NUMBERS_WATCHED, WATCHED } Watched;
 
-static bool all_within(Import *im, const Op *dims, Expr *n)
+typedef struct Judge {
+    Import *im;
+    Expr *n;
+    Value *batch;  /* whose numbers are places, one of n each, if a guard says so */
+    bool from_end; /* below 0 they count from the end */
+} Judge;
+
+static bool surely_within(Judge *j, Value *v, Watched watched, bool from_end);
+
+static bool all_within(const Judge *j, const Op *dims)
 {
     int count;
-    Expr *const *e = op_exprs(dims, ATTR_content, &count), *last = expr_sub(im->symbols, n, number(im, 1));
+    Symbols *s = j->im->symbols;
+    Expr *const *e = op_exprs(dims, ATTR_content, &count), *last = expr_sub(s, j->n, number(j->im, 1));
     for (int i = 0; i < count; i++)
-        if (!expr_at_least(im->symbols, e[i], number(im, 0)) || !expr_at_least(im->symbols, last, e[i])) return false;
+        if (!expr_at_least(s, e[i], number(j->im, 0)) || !expr_at_least(s, last, e[i])) return false;
     return true;
 }
 
-/* A table of the model's own: every number is one of n, or counts from its end. */
-static bool constants_within(Import *im, const Op *op, Expr *n)
+/* A table of the model's own. */
+static bool numbers_within(const Judge *j, Dtype dtype, const void *data, int64_t count, bool from_end)
 {
-    const Value *v = op->out[0];
-    int64_t count = 1, dim, least = 0, most = 0;
-    if (dtype_is_float(v->dtype)) return true;
-    for (int i = 0; i < v->rank; i++) count *= expr_is_int(v->shape[i], &dim) ? dim : 0;
+    Symbols *s = j->im->symbols;
+    int64_t least = 0, most = 0;
+    if (dtype_is_float(dtype) || !data) return false;
     for (int64_t i = 0; i < count; i++) {
-        const int64_t x = element_read_int(v->dtype, op_attr(op, ATTR_data)->data, i);
+        const int64_t x = element_read_int(dtype, data, i);
         least = x < least ? x : least;
         most = x > most ? x : most;
     }
-    return expr_at_least(im->symbols, n, number(im, most + 1)) && (least == 0 || expr_at_least(im->symbols, n, number(im, -least)));
+    return expr_at_least(s, j->n, number(j->im, most + 1)) && (least == 0 || (from_end && expr_at_least(s, j->n, number(j->im, -least))));
 }
 
-static bool is_remainder(const Value *by, Expr *n)
+static bool table_within(const Judge *j, const Value *v, bool from_end)
 {
-    while (by->def && (by->def->kind == OP_broadcast || by->def->kind == OP_reshape || by->def->kind == OP_cast)) by = by->def->in[0];
-    return by->def && by->def->kind == OP_dims && op_exprs(by->def, ATTR_content, NULL)[0] == n;
+    int64_t count = 1, dim;
+    for (int i = 0; i < v->rank; i++) count *= expr_is_int(v->shape[i], &dim) ? dim : 0;
+    return numbers_within(j, v->dtype, v->def ? op_attr(v->def, ATTR_data)->data : v->tensor->data, count, from_end);
 }
 
 /* Some columns of an input of several, which each may have a table of its own: features[:, 2]. */
@@ -44,42 +54,66 @@ static bool takes_columns(const Op *slice)
     return false;
 }
 
-/* Whether an index is certainly one of n: known, watched, or a place that an operation found. */
-static bool surely_within(Import *im, const Value *v, Expr *n, Watched watched)
+/* index < 0 ? index + n : index */
+static bool counts_from_end(const Judge *j, const Op *select)
 {
+    const Op *negative = select->in[0]->def, *sum = select->in[1]->def;
+    double zero;
+    return negative && negative->kind == OP_lt && negative->in[0] == select->in[2] && value_is_scalar_constant(negative->in[1], &zero) &&
+           zero == 0 && sum && sum->kind == OP_add && sum->in[0] == select->in[2] && value_is_size(j->im->graph, sum->in[1], j->n);
+}
+
+static bool source_within(Judge *j, Value *v, Watched watched, bool from_end)
+{
+    if (v->origin == FROM_WEIGHT) return table_within(j, v, from_end);
+    if (v->origin != FROM_BATCH || dtype_is_float(v->dtype) || !watched) return false;
+    j->batch = v;
+    j->from_end = from_end;
+    return true;
+}
+
+/* Whether an index is certainly one of n: known, or a place that an operation found, or once a guard says so of the batch. */
+static bool surely_within(Judge *j, Value *v, Watched watched, bool from_end)
+{
+    Symbols *s = j->im->symbols;
     const Op *op = v->def;
-    if (!op) return v->origin == FROM_WEIGHT || (v->origin == FROM_BATCH && !dtype_is_float(v->dtype) && watched);
+    if (!op) return source_within(j, v, watched, from_end);
     switch (op->kind) {
-    case OP_constant: return constants_within(im, op, n);
-    case OP_dims: return all_within(im, op, n);
-    case OP_iota: return watched == WATCHED || expr_at_least(im->symbols, n, v->shape[op_int(op, ATTR_axis)]);
+    case OP_constant: return table_within(j, v, from_end);
+    case OP_dims: return all_within(j, op);
+    case OP_iota: return watched == WATCHED || expr_at_least(s, j->n, v->shape[op_int(op, ATTR_axis)]);
+    case OP_cast: return cast_keeps_places(op) && surely_within(j, op->in[0], watched, from_end);
     case OP_reshape:
-    case OP_cast:
     case OP_broadcast:
-    case OP_transpose: return surely_within(im, op->in[0], n, watched);
-    case OP_slice: return surely_within(im, op->in[0], n, watched && !takes_columns(op) ? NUMBERS_WATCHED : UNWATCHED);
+    case OP_transpose: return surely_within(j, op->in[0], watched, from_end);
+    case OP_slice: return surely_within(j, op->in[0], watched && !takes_columns(op) ? NUMBERS_WATCHED : UNWATCHED, from_end);
     case OP_concat:
         for (int i = 0; i < op->n_in; i++)
-            if (!surely_within(im, op->in[i], n, UNWATCHED)) return false;
+            if (!surely_within(j, op->in[i], UNWATCHED, from_end)) return false;
         return true;
-    case OP_select: { /* index < 0 ? index + n : index */
-        const Op *from_end = op->in[1]->def;
-        return from_end && from_end->kind == OP_add && from_end->in[0] == op->in[2] && surely_within(im, op->in[2], n, watched);
-    }
-    case OP_mod: return is_remainder(op->in[1], n);
+    case OP_select: return counts_from_end(j, op) && surely_within(j, op->in[2], watched, true);
+    case OP_mod: return value_is_size(j->im->graph, op->in[1], j->n);
     case OP_arg_max:
-    case OP_arg_min: return expr_at_least(im->symbols, n, op->in[0]->shape[op_int(op, ATTR_axis)]);
-    case OP_top_k: return v->result == 1 && expr_at_least(im->symbols, n, op->in[0]->shape[op_int(op, ATTR_axis)]);
-    case OP_nonzero: return v->result == 0 && op->in[0]->rank == 1 && expr_at_least(im->symbols, n, op->in[0]->shape[0]);
-    case OP_unique: return v->result == 1 && expr_at_least(im->symbols, n, op->in[0]->shape[0]);
+    case OP_arg_min: return expr_at_least(s, j->n, op->in[0]->shape[op_int(op, ATTR_axis)]);
+    case OP_top_k: return v->result == 1 && expr_at_least(s, j->n, op->in[0]->shape[op_int(op, ATTR_axis)]);
+    case OP_nonzero: return v->result == 0 && op->in[0]->rank == 1 && expr_at_least(s, j->n, op->in[0]->shape[0]);
+    case OP_unique: return v->result == 1 && expr_at_least(s, j->n, op->in[0]->shape[0]);
     default: return false;
     }
+}
+
+/* Whether it is so, or guarded to be. */
+static bool held_by_itself(Import *im, Value *index, Expr *n, bool watched)
+{
+    Judge j = {im, n, NULL, false};
+    if (!surely_within(&j, index, watched ? WATCHED : UNWATCHED, false)) return false;
+    return !j.batch || graph_watch_range(im->graph, j.batch, (IndexRange){.n = n, .from_end = j.from_end, .source = im->graph->source});
 }
 
 Place place_within(Import *im, Value *index, Expr *n, bool watched)
 {
     Graph *g = im->graph;
-    if (surely_within(im, index, n, watched ? WATCHED : UNWATCHED)) return (Place){index, NULL};
+    if (held_by_itself(im, index, n, watched)) return (Place){index, NULL};
     Value *last = b_dim(g, expr_sub(im->symbols, n, number(im, 1))), *zero = b_number(g, DTYPE_i64, 0);
     Value *held = b_binary(g, OP_max, b_binary(g, OP_min, index, last), zero);
     return (Place){held, b_binary(g, OP_eq, held, index)};

@@ -6,6 +6,7 @@
  * which is sounder in float32. */
 #include "passes/loss.h"
 #include "support/diag.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct Loss {
@@ -71,6 +72,26 @@ static Value *without(Loss *l, OpKind activation, int axis)
     return loss_operand(l->g, l->out, activation, axis, true);
 }
 
+static const char *plain_or_quoted(Arena *arena, const char *name)
+{
+    return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")] ? arena_text(arena, "'%s'", name)
+                                                                                                  : name;
+}
+
+static const char *spec_text(Arena *arena, const Loss *l, bool classes)
+{
+    Buf text = {.arena = arena};
+    const char *out = plain_or_quoted(arena, l->spec.output);
+    if (!strcmp(l->spec.kind, "model")) return out;
+    buf_printf(&text, "%s(%s", l->spec.kind, out);
+    if (classes) buf_printf(&text, ", axis=%d", l->spec.has_axis ? l->spec.axis : l->axis);
+    if (l->spec.has_ignore) buf_printf(&text, ", ignore_index=%lld", (long long)l->spec.ignore_index);
+    if (l->spec.smoothing > 0) buf_printf(&text, ", label_smoothing=%g", l->spec.smoothing);
+    if (!strcmp(l->spec.kind, "huber")) buf_printf(&text, ", delta=%g", l->spec.delta);
+    buf_put(&text, ")");
+    return buf_text(&text);
+}
+
 /* ---- losses over classes ---- */
 static Expr **shape_without(Graph *g, const Value *v, int axis)
 {
@@ -80,8 +101,26 @@ static Expr **shape_without(Graph *g, const Value *v, int axis)
     return shape;
 }
 
+/* The batch's integers that this loss takes for numbers of classes; false where guards cannot look at them. */
+static bool watch_labels(Loss *l, Value *labels, bool has_ignore)
+{
+    return graph_watch_range(l->g, labels, (IndexRange){.n = l->out->shape[l->axis],
+                                                        .labels = true,
+                                                        .has_ignore = has_ignore,
+                                                        .ignore = has_ignore ? l->spec.ignore_index : 0,
+                                                        .source = spec_text(l->g->arena, l, has_ignore)});
+}
+
+/* The loss, and NaN where a label is no class. */
+static Value *none_beyond(Graph *g, Value *loss, Value *labels, Expr *classes)
+{
+    Value *last = b_dim(g, expr_sub(g->symbols, classes, expr_int(g->symbols, 1)));
+    Value *inside = b_binary(g, OP_and, b_binary(g, OP_le, b_number(g, DTYPE_i64, 0), labels), b_binary(g, OP_le, labels, last));
+    return b_select(g, inside, loss, b_like(g, loss, NAN));
+}
+
 /* sum over counted places of -log p[label], label smoothing as PyTorch mixes it in */
-static void sum_over_labels(Loss *l, Value *log_p, Value *scores, Value *labels, Value *valid)
+static void sum_over_labels(Loss *l, Value *log_p, Value *scores, Value *labels, Value *valid, bool watched)
 {
     Graph *g = l->g;
     const int64_t axis[] = {l->axis};
@@ -92,6 +131,7 @@ static void sum_over_labels(Loss *l, Value *log_p, Value *scores, Value *labels,
         Value *even = b_unary(g, OP_neg, b_reduce_mean(g, log_p, axis, 1, false));
         loss = b_add(g, b_mul(g, loss, b_like(g, loss, 1 - l->spec.smoothing)), b_mul(g, even, b_like(g, even, l->spec.smoothing)));
     }
+    if (!watched) loss = none_beyond(g, loss, labels, log_p->shape[l->axis]);
     Value *right = b_binary(g, OP_eq, b_arg(g, OP_arg_max, scores, l->axis, false), labels);
     if (valid) {
         loss = b_select(g, valid, loss, b_like(g, loss, 0));
@@ -113,7 +153,7 @@ static void loss_cross_entropy(Loss *l)
     if (!log_p) log_p = b_softmax(g, OP_log_softmax, scores, l->axis);
     l->target = graph_input(g, "target", DTYPE_i64, l->out->rank - 1, shape_without(g, l->out, l->axis), FROM_BATCH);
     Value *valid = b_unary(g, OP_not, b_binary(g, OP_eq, l->target, b_number(g, DTYPE_i64, (double)l->spec.ignore_index)));
-    sum_over_labels(l, log_p, scores, l->target, valid);
+    sum_over_labels(l, log_p, scores, l->target, valid, watch_labels(l, l->target, true));
 }
 
 /* Scores at place t against the token at t + 1, which the input itself holds: no target is wanted. */
@@ -131,7 +171,7 @@ static void loss_next_token(Loss *l)
     Expr *one = expr_int(g->symbols, 1), *pairs = expr_sub(g->symbols, ids->shape[time], one);
     Value *scores = b_slice_axis(g, l->out, time, expr_int(g->symbols, 0), pairs);
     Value *next = b_cast(g, b_slice_axis(g, ids, time, one, pairs), DTYPE_i64);
-    sum_over_labels(l, b_softmax(g, OP_log_softmax, scores, l->axis), scores, next, NULL);
+    sum_over_labels(l, b_softmax(g, OP_log_softmax, scores, l->axis), scores, next, NULL, watch_labels(l, ids, false));
 }
 
 /* ---- losses element by element ---- */
@@ -264,26 +304,6 @@ static void check_axis(Loss *l)
         error_exit("--loss %s: axis %d is none of \"%s\", which has %d axes", l->spec.kind, l->spec.axis, l->spec.output, rank);
 }
 
-static const char *plain_or_quoted(Arena *arena, const char *name)
-{
-    return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")] ? arena_text(arena, "'%s'", name)
-                                                                                                  : name;
-}
-
-static const char *spec_text(Arena *arena, const Loss *l, bool classes)
-{
-    Buf text = {.arena = arena};
-    const char *out = plain_or_quoted(arena, l->spec.output);
-    if (!strcmp(l->spec.kind, "model")) return out;
-    buf_printf(&text, "%s(%s", l->spec.kind, out);
-    if (classes) buf_printf(&text, ", axis=%d", l->spec.has_axis ? l->spec.axis : l->axis);
-    if (l->spec.has_ignore) buf_printf(&text, ", ignore_index=%lld", (long long)l->spec.ignore_index);
-    if (l->spec.smoothing > 0) buf_printf(&text, ", label_smoothing=%g", l->spec.smoothing);
-    if (!strcmp(l->spec.kind, "huber")) buf_printf(&text, ", delta=%g", l->spec.delta);
-    buf_put(&text, ")");
-    return buf_text(&text);
-}
-
 static void set_outputs(Loss *l, Value *mean, bool training)
 {
     Graph *g = l->g;
@@ -323,8 +343,6 @@ LossInfo pass_loss(Graph *g, const Options *options, bool training)
                       .output = l.spec.output,
                       .target = l.target,
                       .axis = l.axis,
-                      .ignore_index = l.spec.ignore_index,
-                      .has_ignore = classes,
                       .classifies = l.correct != NULL,
                       .guessed = l.spec.guessed,
                       .why = l.spec.why,

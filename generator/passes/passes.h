@@ -27,7 +27,7 @@ typedef struct LossInfo {
     const char *text;                   /* as the user would write it: cross_entropy(logits, axis=1) */
     const char *output;                 /* the output it looks at */
     Value *target;                      /* batch input, NULL for "model" */
-    int axis; int64_t ignore_index; bool has_ignore;
+    int axis;                           /* of classes */
     bool classifies;                    /* evaluation counts right answers */
     bool guessed; const char *why, *alternatives; /* for the user, when guessed */
 } LossInfo;

@@ -141,6 +141,11 @@ def batch(p, dims):
 def usual(p, **other): return dict({d: USUAL for d in p.dims}, **other)
 
 
+def good_batch(p):
+    """Of usual sizes, flags all set: what counts them finds as many as there are, so that one thing alone can be wrong with it."""
+    return {n: (d, s, [True] * len(v) if d == "BOOL" else v) for n, (d, s, v) in batch(p, usual(p)).items()}
+
+
 def by_dims(p):
     for d in p.dims:
         for n in p.sizes(d):
@@ -197,7 +202,7 @@ def mutations(p):
         b = None if key in seen else batch(p, dims)
         seen.add(key)
         if b: yield ", ".join("%s = %d" % x for x in sorted(dims.items())), b
-    for what, i, changed in by_inputs(p): yield what, dict(batch(p, usual(p)), **{i.name: changed})
+    for what, i, changed in by_inputs(p): yield what, dict(good_batch(p), **{i.name: changed})
 
 
 # ---- runs ----
@@ -318,7 +323,7 @@ def test(folder, unfused, files):
     if evaluated.status: fail("%s, evaluated: %s" % (p.name, evaluated.why()))
     elif not evaluated_plain.status and not near(evaluated.loss[0] or 0, evaluated_plain.loss[0] or 0, 1e-4): fail("%s, evaluated: loss %s, unfused %s" % (p.name, evaluated.loss[0], evaluated_plain.loss[0]))
     print("%s: %d batches, %d trained, %d set aside by %d rows" % (p.name, len(batches), len(run.loss), len(run.aside), len(set(run.aside.values()))))
-    good = batch(p, usual(p))
+    good = good_batch(p)
     needed, reached = set(), set() # reached: rows that spoke where another had been dropped, and were found to be needed there
     for row in p.rows:
         if row.action != "SET_ASIDE": continue

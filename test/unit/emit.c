@@ -252,6 +252,8 @@ static void guards_speak_of_shapes_and_content(void **state)
                     "  %3: f32[batch, seq, 8] = gather %2, %0, axis=0  \"/wte/Gather\"\n"
                     "  %4: f32[batch, seq, 8] = mul %3, %1\n"
                     "  return %4 \"y\"\n");
+    const IndexRange picks = {.n = expr_int(w.g->symbols, 50), .source = "/wte/Gather"};
+    assert_true(graph_watch_range(w.g, graph_find_input(w.g, "ids"), picks));
     emit(&w, false);
     w.project.train = NULL;
     w.project.infer = w.g;
