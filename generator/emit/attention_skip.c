@@ -95,12 +95,18 @@ static int opposite(int a)
     return a == UNCLEAR ? a : -a;
 }
 
+/* Integers of few bits wrap around, those without a sign below 0. */
+static bool keeps_order(Dtype d)
+{
+    return dtype_is_float(d) || d == DTYPE_i32 || d == DTYPE_i64;
+}
+
 static int slope(Kernel *k, const Value *v, const Spot *at, int which)
 {
     Spot below;
     double x;
     if (at->axis[which] < 0 || is_one(k, v->shape[at->axis[which]])) return LEVEL;
-    if (!v->def) return UNCLEAR;
+    if (!v->def || !keeps_order(v->dtype)) return UNCLEAR;
     const Op *op = v->def;
     if (op->kind == OP_iota) return op_int(op, ATTR_axis) == at->axis[which] ? RISES : LEVEL;
     if (value_is_scalar_constant(v, &x)) return LEVEL;
@@ -108,7 +114,7 @@ static int slope(Kernel *k, const Value *v, const Spot *at, int which)
     const int a = op->n_in && op_info(op->kind)->class == ELEMENTWISE ? slope(k, op->in[0], at, which) : UNCLEAR;
     const int b = op->n_in > 1 && op_info(op->kind)->class == ELEMENTWISE ? slope(k, op->in[1], at, which) : UNCLEAR;
     switch (op->kind) {
-    case OP_cast: return op->out[0]->dtype == DTYPE_bool ? UNCLEAR : a; /* a float keeps the order of integers too */
+    case OP_cast: return a; /* a float keeps the order of integers too */
     case OP_neg: return opposite(a);
     case OP_add: return sum_of(a, b);
     case OP_sub: return sum_of(a, opposite(b));

@@ -17,10 +17,21 @@
  * Does nothing where s->error stands; leaves the first error in s->error. */
 #ifndef DEVICE_BLAS_H
 #define DEVICE_BLAS_H
+#include <limits.h>
 #include <string.h>
+#include <type_traits>
 #include "epilogue.h"
 
 enum { PLAIN, TRANSPOSED }; /* how an operand lies */
+
+/* Libraries count in ints: larger products are made without them, a result at a time. */
+#ifndef LIBRARY_LIMIT
+#define LIBRARY_LIMIT INT_MAX
+#endif
+static inline bool library_counts(int64_t batch, int64_t m, int64_t n, int64_t k)
+{
+    return batch <= LIBRARY_LIMIT && m <= LIBRARY_LIMIT && n <= LIBRARY_LIMIT && k <= LIBRARY_LIMIT;
+}
 
 #define DOT_TYPES(T)                                                                                                               \
     T(float)                                                                                                                       \
@@ -69,6 +80,12 @@ template <> struct Sum<half> {
 };
 template <> struct Sum<bfloat16> {
     typedef float type;
+};
+
+/* Of a product that is made without a library: floats as doubles, as it may be long. */
+template <class T> struct LongSum {
+    typedef typename Sum<T>::type Factor;
+    typedef typename std::conditional<std::is_floating_point<Factor>::value, double, Factor>::type type;
 };
 
 template <class T, class A, class... More>

@@ -1,7 +1,6 @@
 /* blas.h on CUDA.  Row-major products are column-major ones with their operands exchanged: c^T = b^T · a^T. */
 #include "blas.h"
 #include <cublas_v2.h>
-#include <limits.h>
 #include <type_traits>
 #include "blas_lt.h"
 
@@ -35,6 +34,24 @@ static cublasStatus_t gemm(const Step *s, cublasOperation_t tb, cublasOperation_
                                       type_of(a), lda, apart.a, &kept, c, type_of(c), n, apart.c, batch, compute, CUBLAS_GEMM_DEFAULT);
 }
 
+/* Any type and any size: a thread a result. */
+template <class R, class T>
+__global__ void plain_dot(R *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
+                          bool add)
+{
+    typedef typename LongSum<T>::Factor F;
+    typedef typename LongSum<T>::type S;
+    FOR_EACH(at, batch * m * n)
+    {
+        const int64_t j = at % n, row = at / n, i = row / m, r = row % m;
+        const T *ai = a + i * apart.a, *bi = b + i * apart.b;
+        R *const to = c + i * apart.c + r * n + j;
+        S sum = add ? S(F(*to)) : S(0);
+        for (int64_t p = 0; p < k; p++) sum = S(sum + S(F(ai[ta ? p * m + r : r * k + p])) * S(F(bi[tb ? j * k + p : p * n + j])));
+        *to = R(F(sum));
+    }
+}
+
 template <class R, class T> struct LibraryDot {
     static constexpr bool aside = false;
     R *c;
@@ -54,27 +71,10 @@ template <class R, class T>
 static void library_dot(Step *s, R *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
                         bool tb, bool add)
 {
-    if (batch > INT_MAX || m > INT_MAX || n > INT_MAX || k > INT_MAX)
-        s->error = DEVICE_LAUNCH_FAILED;
+    if (!library_counts(batch, m, n, k))
+        launch_of(s, plain_dot<R, T>, "plain_dot", elements(batch * m * n), 256)(c, a, b, apart, batch, m, n, k, ta, tb, add);
     else
         perform(s, LibraryDot<R, T>{c, a, b, apart, batch, m, n, k, ta, tb, add, s->tf32});
-}
-
-/* Any other type: a thread a result. */
-template <class T>
-__global__ void plain_dot(T *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
-                          bool add)
-{
-    typedef typename Sum<T>::type S;
-    FOR_EACH(at, batch * m * n)
-    {
-        const int64_t j = at % n, row = at / n, i = row / m, r = row % m;
-        const T *ai = a + i * apart.a, *bi = b + i * apart.b;
-        T *const to = c + i * apart.c + r * n + j;
-        S sum = add ? S(*to) : S(0);
-        for (int64_t p = 0; p < k; p++) sum = S(sum + S(ai[ta ? p * m + r : r * k + p]) * S(bi[tb ? j * k + p : p * n + j]));
-        *to = T(sum);
-    }
 }
 
 static void dot_of(Step *s, float *c, const float *a, const float *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
@@ -99,7 +99,7 @@ template <class T>
 static void dot_of(Step *s, T *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
                    bool add)
 {
-    LAUNCH_PLAIN(s, plain_dot<T>, elements(batch * m * n), 256)(c, a, b, apart, batch, m, n, k, ta, tb, add);
+    launch_of(s, plain_dot<T, T>, "plain_dot", elements(batch * m * n), 256)(c, a, b, apart, batch, m, n, k, ta, tb, add);
 }
 
 [[maybe_unused]] static bool library_epilogue(Step *, const double *, const double *, const double *, int64_t, int64_t, int64_t, bool, bool,

@@ -5,7 +5,6 @@ enum { PRODUCTS_WORTH = 1 << 17 }; /* multiplications that are worth more than o
 #define bfloat16 cblas_bfloat16 /* OpenBLAS has a type of that name */
 #include <cblas.h>
 #undef bfloat16
-#include <limits.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +84,23 @@ static void gemm(const Product &p, const double *a, const double *b, double *c)
                 (int)p.a_row, b, (int)p.b_row, p.add ? 1 : 0, c, (int)p.c_row);
 }
 
+/* Any type and any size: rows of c in turn, the inner loop along them. */
+template <class T>
+static void plain_dot(T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add)
+{
+    typedef typename LongSum<T>::type S;
+    const bool shared = (double)batch * (double)m * (double)n * (double)k > HOST_GRAIN;
+    share_out(batch * m, shared, [=](int64_t row) {
+        const int64_t i = row / m, r = row % m;
+        const T *ai = a + i * m * k, *bi = b + i * k * n;
+        for (int64_t j = 0; j < n; j++) {
+            S sum = add ? S(c[row * n + j]) : S(0);
+            for (int64_t p = 0; p < k; p++) sum = S(sum + S(ai[ta ? p * m + r : r * k + p]) * S(bi[tb ? j * k + p : p * n + j]));
+            c[row * n + j] = T(sum);
+        }
+    });
+}
+
 /* ---- shared products ---- */
 /* c is cut into as many parts as threads want, of those ways the one that packs least of a and b.  Cuts lie where OpenBLAS's blocks
  * for 512-bit vectors begin, and a part has more work than what it does in another way because it is little: so there sums have one
@@ -158,13 +174,9 @@ template <class T> static bool few_rows_dot(T *c, const T *a, const T *b, int64_
 
 /* A float or double product.  Many small ones run one a thread. */
 template <class T>
-static void library_dot(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
-                        bool add)
+static void library_dot(T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add)
 {
-    if (m > INT_MAX || n > INT_MAX || k > INT_MAX) {
-        s->error = DEVICE_LAUNCH_FAILED;
-        return;
-    }
+    if (!library_counts(1, m, n, k)) return plain_dot(c, a, b, batch, m, n, k, ta, tb, add);
     if (batch == 1 && !ta && !tb && !add && few_rows_dot(c, a, b, m, n, k)) return;
     if (batch == 1 && ta && !tb && deep_dot(c, a, b, m, n, k, add)) return;
     const double each = (double)m * (double)n * (double)k;
@@ -195,24 +207,6 @@ static void apart_of(T *c, const T *a, const T *b, Apart apart, int64_t batch, i
     const double each = (double)m * (double)n * (double)k;
     const bool shared = each * (double)batch > PRODUCTS_WORTH && (batch >= threads_most() || each < 1e6);
     share_out(batch, shared, [=](int64_t i) { shared_gemm(p, a + i * apart.a, b + i * apart.b, c + i * apart.c); });
-}
-
-/* Any other type: rows of c in turn, the inner loop along them. */
-template <class T>
-static void plain_dot(Step *, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
-                      bool add)
-{
-    typedef typename Sum<T>::type S;
-    const bool shared = (double)batch * (double)m * (double)n * (double)k > HOST_GRAIN;
-    share_out(batch * m, shared, [=](int64_t row) {
-        const int64_t i = row / m, r = row % m;
-        const T *ai = a + i * m * k, *bi = b + i * k * n;
-        for (int64_t j = 0; j < n; j++) {
-            S sum = add ? S(c[row * n + j]) : S(0);
-            for (int64_t p = 0; p < k; p++) sum = S(sum + S(ai[ta ? p * m + r : r * k + p]) * S(bi[tb ? j * k + p : p * n + j]));
-            c[row * n + j] = T(sum);
-        }
-    });
 }
 
 /* ---- 16-bit floats ---- */
@@ -337,28 +331,26 @@ static void dot_in_blocks(Step *s, R *c, const T *a, const T *b, int64_t batch, 
     });
 }
 
-static void dot_of(Step *s, float *c, const float *a, const float *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
-                   bool tb, bool add)
+static void dot_of(float *c, const float *a, const float *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
+                   bool add)
 {
-    library_dot(s, c, a, b, batch, m, n, k, ta, tb, add);
+    library_dot(c, a, b, batch, m, n, k, ta, tb, add);
 }
-static void dot_of(Step *s, double *c, const double *a, const double *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta,
-                   bool tb, bool add)
+static void dot_of(double *c, const double *a, const double *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
+                   bool add)
 {
-    library_dot(s, c, a, b, batch, m, n, k, ta, tb, add);
+    library_dot(c, a, b, batch, m, n, k, ta, tb, add);
 }
 #define SHORT(R, T)                                                                                                                \
-    static void dot_of(Step *, R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,     \
-                       bool add)                                                                                                   \
+    static void dot_of(R *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add)   \
     {                                                                                                                              \
         short_dot(c, a, b, batch, m, n, k, ta, tb, add);                                                                           \
     }
 SHORT(half, half) SHORT(float, half) SHORT(bfloat16, bfloat16) SHORT(float, bfloat16)
 template <class T>
-static void dot_of(Step *s, T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb,
-                   bool add)
+static void dot_of(T *c, const T *a, const T *b, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool add)
 {
-    plain_dot(s, c, a, b, batch, m, n, k, ta, tb, add);
+    plain_dot(c, a, b, batch, m, n, k, ta, tb, add);
 }
 
 /* A product as the simulator records it. */
@@ -368,9 +360,9 @@ template <class R, class T> struct WholeDot {
     const T *a, *b;
     int64_t batch, m, n, k;
     int ta, tb, add, apart; /* apart: no byte is left out */
-    int run(Step *s) const
+    int run(Step *) const
     {
-        dot_of(s, c, a, b, batch, m, n, k, ta, tb, add);
+        dot_of(c, a, b, batch, m, n, k, ta, tb, add);
         return 0;
     }
 };
@@ -383,7 +375,7 @@ static void dot_then(Step *s, R *c, const T *a, const T *b, int64_t batch, int64
     if (s->error || !epilogues_wanted(s, epilogue)) return;
     if constexpr (!std::is_integral<T>::value) {
         const int64_t blocks = wanted && k > 0 && epilogue ? row_blocks(epilogue, batch, m, n * (int64_t)sizeof *c) : 1;
-        if (blocks > 1 && m <= INT_MAX && n <= INT_MAX && k <= INT_MAX)
+        if (blocks > 1 && library_counts(1, m, n, k))
             return dot_in_blocks(s, c, a, b, batch, m, n, k, ta, tb, add, epilogue, blocks);
     }
     if (wanted && k == 0 && !add) device_zeros(s, c, batch * m * n * (int64_t)sizeof *c);
@@ -398,13 +390,12 @@ template <class R, class T> struct ApartDots {
     Apart apart;
     int64_t batch, m, n, k;
     int ta, tb;
-    int run(Step *s) const
+    int run(Step *) const
     {
         if constexpr (std::is_same<R, T>::value && std::is_floating_point<T>::value)
-            apart_of(c, a, b, apart, batch, m, n, k, ta, tb);
-        else
-            for (int64_t i = 0; i < batch; i++)
-                dot_of(s, c + i * apart.c, a + i * apart.a, b + i * apart.b, 1, m, n, k, ta, tb, apart.c == 0 && i > 0);
+            if (library_counts(1, m, n, k)) return apart_of(c, a, b, apart, batch, m, n, k, ta, tb), 0;
+        for (int64_t i = 0; i < batch; i++)
+            dot_of(c + i * apart.c, a + i * apart.a, b + i * apart.b, 1, m, n, k, ta, tb, apart.c == 0 && i > 0);
         return 0;
     }
 };
@@ -412,7 +403,6 @@ template <class R, class T> struct ApartDots {
 template <class R, class T>
 static void dots_apart(Step *s, R *c, const T *a, const T *b, Apart apart, int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 {
-    if (m > INT_MAX || n > INT_MAX || k > INT_MAX) s->error = DEVICE_LAUNCH_FAILED;
     if (!launch_wanted(s, elements(batch * m * n), "dot_apart")) return;
     perform(s, ApartDots<R, T>{c, a, b, apart, batch, m, n, k, ta, tb});
 }
