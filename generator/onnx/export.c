@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { EXTERNAL = 1 };
-static char weight_key[] = "weight", transposed_key[] = "transposed", yes[] = "1";
+static char weight_key[] = "weight", view_key[] = "view";
 
 typedef struct Skeleton {
     OnnxModel *model;
@@ -39,6 +39,15 @@ static const char *weight_of(const Onnx__TensorProto *t)
     return t->n_external_data && t->external_data[0]->key == weight_key ? t->external_data[0]->value : NULL;
 }
 
+/* "first stride stride": which elements of the weight a tensor has. */
+static const char *view_text(Skeleton *s, const OnnxStored *stored)
+{
+    Buf text = {.arena = s->arena};
+    buf_printf(&text, "%lld", (long long)stored->first);
+    for (int k = 0; stored->strides && k < stored->tensor->rank; k++) buf_printf(&text, " %lld", (long long)stored->strides[k]);
+    return buf_text(&text);
+}
+
 static void take_data(Skeleton *s, Onnx__TensorProto *t, const OnnxStored *stored)
 {
     const char *other = weight_of(t);
@@ -50,8 +59,8 @@ static void take_data(Skeleton *s, Onnx__TensorProto *t, const OnnxStored *store
     t->has_raw_data = false, t->raw_data = (ProtobufCBinaryData){0};
     t->external_data = NEW_ARRAY(s->arena, Onnx__StringStringEntryProto *, 2);
     t->external_data[0] = entry(s, weight_key, text_of(stored->weight));
-    t->external_data[1] = entry(s, transposed_key, yes);
-    t->n_external_data = stored->transposed ? 2 : 1;
+    t->external_data[1] = entry(s, view_key, text_of(view_text(s, stored)));
+    t->n_external_data = stored->strides ? 2 : 1;
     t->has_data_location = true, t->data_location = EXTERNAL;
 }
 

@@ -176,7 +176,8 @@ typedef struct OnnxStored {
     const char *name;         /* in the model */
     const OnnxTensor *tensor;
     const char *weight;
-    bool transposed;          /* tied: the weight's are its own, transposed */
+    int64_t first;            /* tied: its element (i, j, …) is the weight's at first + i * strides[0] + j * strides[1] + … */
+    const int64_t *strides;   /* NULL: as the weight's lie */
     bool made;                /* separated: nodes read it, and the file has none of its name */
     bool changes;             /* it trains, or is a running statistic */
 } OnnxStored;

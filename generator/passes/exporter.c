@@ -21,6 +21,7 @@
 #define DYNAMO_LINE "model.train(); torch.onnx.export(model, ..., dynamo=True)"
 #define DYNAMO_CLASSES "pkg.torch.onnx.class_hierarchy"
 #define DYNAMO_SOURCE "pkg.torch.onnx.fx_node"
+#define DYNAMO_SCOPES "pkg.torch.onnx.name_scopes"
 #define DYNAMO_RULES "pkg.onnxscript.rewriter.rule_name"
 
 /* Nodes of one kind: how many, and the first of them. */
@@ -62,6 +63,45 @@ const char *exporter_parameter(Arena *arena, const OnnxNode *node, int input)
     size_t n = 1;
     while (isalnum((unsigned char)at[n]) || at[n] == '_') n++;
     return arena_copy(arena, at + 1, n - 1);
+}
+
+/* %b_rotary_inv_freq in a node's source is the buffer rotary.inv_freq, %p_scale the parameter scale. */
+char exporter_kind(const OnnxNode *node, const char *name)
+{
+    const char *text = node_metadata(node, DYNAMO_SOURCE);
+    while (text && (text = strchr(text, '%'))) {
+        const char kind = text[1], *at = text + 3, *n = name;
+        text++;
+        if ((kind != 'p' && kind != 'b') || text[1] != '_') continue;
+        while (*n && *at == (isalnum((unsigned char)*n) ? tolower((unsigned char)*n) : '_')) n++, at++;
+        if (!*n && !isalnum((unsigned char)*at) && *at != '_') return kind;
+    }
+    return 0;
+}
+
+/* "e.layers.0.linear1" of ['', 'e', 'e.layers', 'e.layers.0', 'e.layers.0.linear1', 'linear_2']; "/e/layers.0/linear1" of the node
+ * /e/layers.0/linear1/MatMul that the script exporter names.  "": unknown, or the model itself. */
+static const char *module_of(Arena *arena, const OnnxNode *node)
+{
+    const char *scopes = node_metadata(node, DYNAMO_SCOPES), *before = NULL, *last = NULL;
+    for (const char *at = scopes; at && (at = strchr(at, '\'')) && strchr(at + 1, '\''); at = strchr(at + 1, '\'') + 1)
+        before = last, last = at + 1;
+    if (before) return arena_copy(arena, before, strcspn(before, "'"));
+    const char *slash = node->name[0] == '/' ? strrchr(node->name, '/') : NULL;
+    return slash ? arena_copy(arena, node->name, (size_t)(slash - node->name)) : "";
+}
+
+bool exporter_numbers_apart(Arena *arena, const OnnxNode *a, const OnnxNode *b)
+{
+    const char *x = module_of(arena, a), *y = module_of(arena, b);
+    bool apart = false;
+    while (*x && *y) {
+        const size_t n = strspn(x, "0123456789"), m = strspn(y, "0123456789");
+        if (!n != !m || (!n && *x != *y)) return false;
+        apart |= n != m || strncmp(x, y, n);
+        x += n ? n : 1, y += m ? m : 1;
+    }
+    return apart && !*x && !*y;
 }
 
 /* ---- folded norms ---- */

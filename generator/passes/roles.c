@@ -153,6 +153,13 @@ static bool is_weight_arithmetic(const OnnxNode *node)
     return !node->domain[0] && is_one_of(node->op_type, arithmetic);
 }
 
+/* What keeps a learned number positive, or within bounds. */
+static bool bends(const OnnxNode *node)
+{
+    static const char *const bending[] = {"Exp", "Softplus", "Sigmoid", "Tanh", "Softmax", "Elu", "HardSigmoid", NULL};
+    return !node->domain[0] && is_one_of(node->op_type, bending);
+}
+
 static bool is_constant(const Roles *r, const char *name)
 {
     return !name[0] || map_has(r->constants, name);
@@ -213,6 +220,7 @@ static void follow(Roles *r, Candidate *c, const char *name, const Use *through,
         use.node = reader->node, use.input = reader->input;
         if (passes_through(r, c, reader->node, reader->input) && depth < 16) {
             use.computed |= !is_view(reader->node) && !is_pick(r, reader->node);
+            use.bent |= bends(reader->node);
             for (int k = 0; k < reader->node->n_outputs; k++) follow(r, c, reader->node->outputs[k], &use, depth + 1);
         } else if (!has_use(c, &use))
             vec_push(r->arena, &c->uses, use);
@@ -469,6 +477,12 @@ static Verdict verdict_norm(Roles *r, const Candidate *c, const Use *use)
     return (Verdict){false, false, role_text(r, "data", node), "matrix"};
 }
 
+/* onnx::Exp_9: the script exporter computes tables of constants, but no exponentials; it renames a parameter that it casts. */
+static bool is_renamed_by_script(const char *name)
+{
+    return !strncmp(name, "onnx::", 6);
+}
+
 /* A constant that is added or multiplied: bias, gain, position table, learnable scalar; or just a number. */
 static Verdict verdict_elementwise(Roles *r, const Candidate *c, const Use *use)
 {
@@ -491,7 +505,7 @@ static Verdict verdict_elementwise(Roles *r, const Candidate *c, const Use *use)
     if (elements_are_mask(t)) return frozen_as(role_text(r, "mask of two values: operand", node), what);
     if (elements_are_sines(t)) return frozen_as(role_text(r, "table of sines: operand", node), what);
     if (multiplied && name_is_generated(c->name) && elements_are_zeros(t)) return frozen_as(role_text(r, "zeros: operand", node), what);
-    if (use->computed && name_is_generated(c->name))
+    if (use->computed && name_is_generated(c->name) && !(use->bent && is_renamed_by_script(c->name)))
         return frozen_as(role_text(r, "part of a computed table: operand", node), what);
     if (use->computed) return (Verdict){true, false, role_text(r, multiplied ? "part of a gain" : "part of a bias", node), "matrix"};
     if (!vector && name_is_generated(c->name) && (multiplied || elements_are_even(t)))
@@ -543,6 +557,21 @@ static Verdict verdict_of(Roles *r, const Candidate *c, const Use *use)
     return frozen_as(arena_text(r->arena, "constant of \"%s\" (%s)", node_name(node), node->op_type), "bias");
 }
 
+/* PyTorch trains no buffer.  A parameter it trains wherever it stands, but it may have been told not to: tables made by rule. */
+static void heed_exporter(Roles *r, Candidate *c)
+{
+    char kind = 0;
+    for (int i = 0; i < c->uses.n && !kind; i++) {
+        kind = exporter_kind(c->uses.at[i].taker, c->name);
+        if (!kind) kind = exporter_kind(c->uses.at[i].node, c->name);
+    }
+    if (!kind || c->statistics || c->trains == (kind == 'p')) return;
+    if (kind == 'p' && (elements_are_sines(c->tensor) || elements_are_mask(c->tensor) || elements_are_filters(c->tensor))) return;
+    c->trains = kind == 'p';
+    c->reason = arena_text(r->arena, c->trains ? "a parameter in PyTorch (%s)" : "a buffer in PyTorch (%s)", c->reason);
+    for (int i = 0; i < c->uses.n; i++) c->uses.at[i].trains = c->trains;
+}
+
 static void judge(Roles *r, Candidate *c)
 {
     c->constant_filled = elements_equal(c->tensor);
@@ -556,6 +585,7 @@ static void judge(Roles *r, Candidate *c)
         c->statistics |= v.statistics;
     }
     if (c->statistics) c->trains = false;
+    heed_exporter(r, c);
 }
 
 void find_roles(Arena *arena, OnnxModel *model, Candidates *out)

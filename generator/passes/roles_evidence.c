@@ -5,6 +5,8 @@
 #include "passes/roles.h"
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -64,6 +66,26 @@ bool name_is_generated(const char *name)
     if (contains(name, "constant") || contains(name, "const_fold") || contains(name, "lifted_tensor")) return true;
     if (!strncasecmp(name, "const", 5) && (!name[5] || strchr("_:./", name[5]))) return true;
     return is_made_up_word(name) || is_made_up_by_tensorflow(name);
+}
+
+/* slice_1, permute, t_3: what PyTorch calls results of views. */
+static bool is_view_word(const char *name)
+{
+    static const char *const views[] = {"slice",   "permute", "transpose", "t",       "view",  "select", "unsqueeze", "squeeze",
+                                        "reshape", "flatten", "getitem",   "unbind",  "chunk", "split",  "narrow",    "expand",
+                                        "_unsafe_view", "split_with_sizes", "detach", "alias", "T",    "unflatten", "movedim", NULL};
+    for (int i = 0; views[i]; i++) {
+        const size_t n = strlen(views[i]);
+        if (strncmp(name, views[i], n)) continue;
+        const char *rest = name + n; /* "", "_3", "_split_0": never a dot */
+        if (!*rest || (*rest == '_' && !strchr(rest, '.') && isdigit((unsigned char)rest[strlen(rest) - 1]))) return true;
+    }
+    return false;
+}
+
+bool name_is_computed(const char *name)
+{
+    return name_is_generated(name) || is_view_word(name);
 }
 
 bool name_is_statistic(const char *name)
@@ -147,6 +169,41 @@ bool elements_rise_or_fall(const OnnxTensor *t)
         rise &= x > before, fall &= x < before;
     }
     return rise || fall;
+}
+
+/* 0.1, 2, -1e-6: what a person writes has few digits. */
+static bool is_written_down(double x)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.4g", x);
+    const double written = strtod(text, NULL);
+    return x == written || (float)x == (float)written;
+}
+
+static int by_value(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+/* How much equal elements prove: bits that two tensors would have to agree in by chance. */
+bool elements_are_random(const OnnxTensor *t)
+{
+    enum { LOOKED_AT = 512, ENOUGH = 40, DRAWN = 20, SHORT = 8, WRITTEN_DOWN = 6 };
+    const int n = (int)(t->count < LOOKED_AT ? t->count : LOOKED_AT);
+    double x[LOOKED_AT];
+    int different = 0, bits = 0;
+    if (!t->data || !t->rank || elements_are_sines(t)) return false;
+    if (t->dims[t->rank - 1] > 2 && elements_are_even(t)) return false;
+    if (n > 5 && elements_rise_or_fall(t)) return false;
+    for (int i = 0; i < n; i++) x[i] = element(t, t->count * i / n); /* from all of it: the first row may be padding */
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    for (int i = 0; i < n; i++) {
+        if (i && x[i] == x[i - 1]) continue;
+        different++;
+        bits += is_written_down(x[i]) ? WRITTEN_DOWN : onnx_type_bytes(t->type) == 2 ? SHORT : DRAWN;
+    }
+    return 2 * different >= n && bits >= ENOUGH;
 }
 
 bool elements_are_filters(const OnnxTensor *t)

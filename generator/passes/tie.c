@@ -5,7 +5,8 @@
  *
  * Exporters merge equal tensors of fresh models: all norms share one gain of ones, biases one of zeros.  A constant-filled tensor
  * that trains in several places is therefore one tensor a place, NAME#node.  They also write a tied head as a second matrix,
- * transposed: equal matrices become one; but equal matrices of the same role, both with names of their own, are copies of a layer.
+ * transposed: equal matrices become one; but equal matrices of the same role, both with names of their own or used by modules that
+ * differ in a number, are copies of a layer.  Parts of a tensor that stand beside it: parts.c.
  */
 #include "passes/trainable.h"
 #include "support/diag.h"
@@ -26,7 +27,7 @@ static Candidate *find(Decision *d, const char *option, const char *name)
     return c;
 }
 
-static void say(const Decision *d, const char *text)
+void tie_say(const Decision *d, const char *text)
 {
     if (!d->options->inference) notice("%s", text);
 }
@@ -61,7 +62,7 @@ static void read_instead(Decision *d, const Use *use, const char *name)
     if (use->graph != d->model->graph) capture(d->arena, d->model->graph, name, use->taker, true);
 }
 
-static void add_initializer(Decision *d, OnnxTensor *tensor)
+void model_add_initializer(Decision *d, OnnxTensor *tensor)
 {
     OnnxGraph *graph = d->model->graph;
     OnnxTensor **list = NEW_ARRAY(d->arena, OnnxTensor *, graph->n_initializers + 1);
@@ -71,8 +72,7 @@ static void add_initializer(Decision *d, OnnxTensor *tensor)
     map_set(graph->initializer_of, tensor->name, tensor);
 }
 
-/* A node that reads initializers alone may stand first; one that stands in the graph already moves there. */
-static void put_first(Decision *d, OnnxNode *node)
+void model_put_first(Decision *d, OnnxNode *node)
 {
     OnnxGraph *graph = d->model->graph;
     OnnxNode **nodes = NEW_ARRAY(d->arena, OnnxNode *, graph->n_nodes + 1);
@@ -120,7 +120,7 @@ static Candidate *make_own(Decision *d, const Candidate *c, const Use *use)
     own->graph = d->model->graph, own->constant_filled = c->constant_filled;
     own->trains = own->made = true, own->reason = use->reason, own->init = use->init;
     vec_push(d->arena, &own->aliases, c->name);
-    add_initializer(d, own->tensor);
+    model_add_initializer(d, own->tensor);
     map_set(d->by_name, own->name, own);
     vec_push(d->arena, &d->list, own);
     return own;
@@ -173,7 +173,7 @@ static void separate(Decision *d, Candidate *c)
             "\"%s\" holds one value and is used in %d places, as exporters merge equal tensors of fresh models: separated "
             "into %s (--tie \"%s\" keeps it one)",
             c->name, made, buf_text(&names), c->name);
-    say(d, text);
+    tie_say(d, text);
 }
 
 void separate_merged(Decision *d)
@@ -222,37 +222,53 @@ static const char *make_transpose(Decision *d, const Candidate *a, const Candida
     node->op_type = "Transpose", node->domain = "", node->overload = "", node->opset = d->model->opset;
     node->inputs = NEW_ARRAY(d->arena, const char *, 1), node->outputs = NEW_ARRAY(d->arena, const char *, 1);
     node->inputs[0] = a->name, node->n_inputs = 1, node->outputs[0] = node->name, node->n_outputs = 1;
-    put_first(d, node);
+    model_put_first(d, node);
     return node->name;
 }
 
-static void tie(Decision *d, Candidate *a, Candidate *b, Likeness how)
+void tie_as(Decision *d, Candidate *a, Candidate *b, const char *value, OnnxStored how)
 {
-    const char *name = how == TRANSPOSED ? make_transpose(d, a, b) : a->name;
-    if (a->node) put_first(d, a->node);
+    if (a->node) model_put_first(d, a->node);
     for (int i = 0; i < b->uses.n; i++) {
-        read_instead(d, &b->uses.at[i], name);
+        read_instead(d, &b->uses.at[i], value);
         vec_push(d->arena, &a->uses, b->uses.at[i]);
     }
-    vec_push(d->arena, &d->model->stored,
-             ((OnnxStored){.name = b->name, .tensor = b->tensor, .weight = a->name, .transposed = how == TRANSPOSED}));
+    how.name = b->name, how.tensor = b->tensor, how.weight = a->name;
+    vec_push(d->arena, &d->model->stored, how);
     a->trains |= b->trains;
     b->trains = false, b->gone = true;
-    vec_push(d->arena, &a->aliases, b->name);
     for (int i = 0; i < b->aliases.n; i++) vec_push(d->arena, &a->aliases, b->aliases.at[i]);
     for (int i = 0; i < map_count(d->by_name); i++)
         if (map_value(d->by_name, i) == b) map_set(d->by_name, map_key(d->by_name, i), a);
 }
 
-/* Layers that were made as copies of one another and are still untrained: the same work, each under a name of its own. */
-static bool are_copies(Decision *d, const Candidate *a, const Candidate *b, Likeness how)
+static void tie(Decision *d, Candidate *a, Candidate *b, Likeness how)
+{
+    if (how == TRANSPOSED) {
+        int64_t *strides = NEW_ARRAY(d->arena, int64_t, 2);
+        strides[0] = 1, strides[1] = b->tensor->dims[0];
+        tie_as(d, a, b, make_transpose(d, a, b), (OnnxStored){.strides = strides});
+    } else
+        tie_as(d, a, b, a->name, (OnnxStored){0});
+    vec_push(d->arena, &a->aliases, b->name);
+}
+
+/* The work of two operands is of one kind: the same operation reads them in the same place. */
+static bool work_alike(const Use *x, const Use *y)
+{
+    return !strcmp(x->node->op_type, y->node->op_type) && x->input == y->input;
+}
+
+/* By names of their own, or by the modules that use them: layers.0.linear and layers.1.linear.  Numbers that nobody drew, as the
+ * logarithms of 1, 2, 3 … in each layer of a state space model, tell nothing. */
+bool are_copies_of_a_layer(Decision *d, const Candidate *a, const Candidate *b, bool as_they_lie)
 {
     if (!a->uses.n || !b->uses.n) return true;
     const Use *x = &a->uses.at[0], *y = &b->uses.at[0];
     const char *p = exporter_parameter(d->arena, x->node, x->input), *q = exporter_parameter(d->arena, y->node, y->input);
     if (p && q) return strcmp(p, q) != 0;
-    return how == EQUAL && !strcmp(x->node->op_type, y->node->op_type) && x->input == y->input && !name_is_generated(a->name) &&
-           !name_is_generated(b->name);
+    const bool named = as_they_lie && !name_is_computed(a->name) && !name_is_computed(b->name);
+    return (work_alike(x, y) && (named || exporter_numbers_apart(d->arena, x->node, y->node))) || !elements_are_random(b->tensor);
 }
 
 static void tie_to_equal(Decision *d, Candidate *b, const Candidates *before)
@@ -264,15 +280,15 @@ static void tie_to_equal(Decision *d, Candidate *b, const Candidates *before)
         const Likeness how = likeness(a->tensor, b->tensor);
         if (how == DIFFERENT) continue;
         const char *turned = how == TRANSPOSED ? " transposed" : "";
-        if (are_copies(d, a, b, how)) {
-            say(d, arena_text(d->arena,
+        if (are_copies_of_a_layer(d, a, b, how == EQUAL)) {
+            tie_say(d, arena_text(d->arena,
                               "\"%s\" equals \"%s\"%s, as copies of a layer do before training: trained apart (--tie \"%s=%s\" "
                               "makes them one)",
                               b->name, a->name, turned, a->name, b->name));
             return;
         }
         tie(d, a, b, how);
-        say(d, arena_text(d->arena, "\"%s\" equals \"%s\"%s: tied, trained as one (--untie \"%s\" keeps them apart)", b->name,
+        tie_say(d, arena_text(d->arena, "\"%s\" equals \"%s\"%s: tied, trained as one (--untie \"%s\" keeps them apart)", b->name,
                           a->name, turned, b->name));
         return;
     }

@@ -31,12 +31,29 @@ static bool matches_one(const regex_t *regex, const Candidate *c)
     return false;
 }
 
+/* A part goes with its whole. */
+static bool matches_part(Decision *d, const regex_t *regex, const char *option, const Candidate *c)
+{
+    for (int i = 0; i < c->parts.n; i++) {
+        if (regexec(regex, c->parts.at[i], 0, NULL, 0)) continue;
+        tie_say(d, arena_text(d->arena, "%s: \"%s\" is a part of \"%s\" and goes with it (--untie \"%s\" keeps them apart)",
+                              option, c->parts.at[i], c->name, c->parts.at[i]));
+        return true;
+    }
+    return false;
+}
+
 static bool *matches(Decision *d, const char *option, const char *pattern)
 {
     regex_t regex;
     bool *hit = NEW_ARRAY(d->arena, bool, d->list.n + 1), any = false;
     compile_pattern(&regex, option, pattern);
-    for (int i = 0; i < d->list.n; i++) any |= hit[i] = !d->list.at[i]->gone && matches_one(&regex, d->list.at[i]);
+    for (int i = 0; i < d->list.n; i++) {
+        const Candidate *c = d->list.at[i];
+        if (c->gone) continue;
+        hit[i] = matches_one(&regex, c);
+        any |= hit[i] || matches_part(d, &regex, option, c);
+    }
     regfree(&regex);
     if (!any)
         error_exit("%s: \"%s\" matches no float tensor of the model%s; the table that disc-gen prints has all their names", option,
@@ -101,6 +118,7 @@ static void prepare_for_table(Decision *d, const Lines *lines)
         const char *name = lines->at[i].name, *node = strchr(name, '#');
         Candidate *c = map_get(d->by_name, name);
         if (c && lines->at[i].train) c->whole = true;
+        if (c) c->listed = true;
         while (!c && node) { /* a '#' may belong to the name */
             c = map_get(d->by_name, arena_copy(d->arena, name, (size_t)(node - name)));
             if (c) c->apart = true;
@@ -170,13 +188,34 @@ static void make_tensors(Decision *d)
 }
 
 /* ---- whose values a tensor of the file has ---- */
+/* What is tied to next, whole or transposed, in terms of what next is tied to. */
+static void compose(Arena *arena, OnnxStored *tied, const OnnxStored *next)
+{
+    const OnnxTensor *t = next->tensor;
+    if (!next->strides) return;
+    if (!tied->strides) {
+        tied->first = next->first, tied->strides = next->strides;
+        return;
+    }
+    int64_t *strides = NEW_ARRAY(arena, int64_t, tied->tensor->rank + 1);
+    for (int k = 0; k < tied->tensor->rank; k++) {
+        int64_t unit = 1;
+        int axis = t->rank - 1;
+        for (; axis > 0 && unit != tied->strides[k]; axis--) unit *= t->dims[axis];
+        check(unit == tied->strides[k]);
+        strides[k] = next->strides[axis];
+    }
+    tied->first = next->first, tied->strides = strides;
+}
+
 /* What was tied to a tensor that was then tied to another has that one's values. */
 static void follow_ties(OnnxModel *model, OnnxStored *tied)
 {
     for (int i = 0; i < model->stored.n; i++) {
         const OnnxStored *next = &model->stored.at[i];
         if (next == tied || strcmp(next->name, tied->weight)) continue;
-        tied->weight = next->weight, tied->transposed ^= next->transposed;
+        tied->weight = next->weight;
+        compose(model->arena, tied, next);
         i = -1;
     }
 }
@@ -252,6 +291,7 @@ const char *pass_trainable(OnnxModel *model, const Options *options, Arena *aren
     tie_asked(&d);
     separate_merged(&d);
     tie_equal(&d);
+    tie_parts(&d);
     for (int i = 0; i < d.list.n; i++) d.list.at[i]->parameter = d.list.at[i]->trains;
     obey_table(&d, &lines);
     obey_patterns(&d);

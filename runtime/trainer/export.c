@@ -14,15 +14,18 @@
 #include "wire.h"
 
 enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 }; /* fields of an entry of a tensor's external_data */
+enum { MOST_DIMS = 8 };
 enum { LARGE = 1024, PAGE = 4096 }; /* bytes from which on data may lie in the other file; where it begins there */
 
 /* A tensor of the model. */
 typedef struct {
     Bytes literal; /* data that the skeleton has */
     int weight;    /* whose values it takes; -1: it stays as it is */
-    bool transposed, beside;
-    int dtype;
-    int64_t rows, bytes, offset; /* rows: its first dim; offset: in the other file, where beside */
+    bool view, beside;
+    int dtype, rank;
+    int64_t dims[MOST_DIMS];
+    int64_t place[1 + MOST_DIMS]; /* where view: its element (i, j, …) is the weight's at place[0] + i * place[1] + j * place[2] + … */
+    int64_t bytes, offset;        /* offset: in the other file, where beside */
 } Stored;
 
 typedef struct {
@@ -64,10 +67,15 @@ static int64_t put_text(Export *e, int field, const char *text)
 }
 
 /* ---- data of a tensor ---- */
-static void transpose(char *to, const char *from, int64_t rows, int64_t columns, size_t size)
+static void pick(char *to, const char *from, const Stored *t, size_t n, size_t size)
 {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) memcpy(to + (size_t)(i * columns + j) * size, from + (size_t)(j * rows + i) * size, size);
+    int64_t index[MOST_DIMS] = {0};
+    for (size_t i = 0; i < n; i++) {
+        int64_t at = t->place[0];
+        for (int k = 0; k < t->rank; k++) at += index[k] * t->place[1 + k];
+        memcpy(to + i * size, from + (size_t)at * size, size);
+        for (int k = t->rank - 1; k >= 0 && ++index[k] == t->dims[k]; k--) index[k] = 0;
+    }
 }
 
 /* In the tensor's own dtype, row-major. */
@@ -75,25 +83,25 @@ static void put_converted(Export *e, const Stored *t)
 {
     const WeightInfo *weight = &e->session->model->weights[t->weight];
     const size_t size = dtype_bytes((int)weight->dtype), own = dtype_bytes(t->dtype), step = WEIGHT_CHUNK / 8;
-    const size_t n = (size_t)t->bytes / own;
-    char *whole = malloc(n * size + 1), *turned = t->transposed ? malloc(n * size + 1) : NULL;
-    if (!whole || (t->transposed && !turned)) e->status = fault_memory(e->fault);
+    const size_t n = (size_t)t->bytes / own, all = (size_t)count_of(weight->rank, weight->dims);
+    char *whole = malloc(all * size + 1), *picked = t->view ? malloc(n * size + 1) : NULL;
+    if (!whole || (t->view && !picked)) e->status = fault_memory(e->fault);
     if (!e->status)
-        e->status = device_fault(device_download(e->session->device, whole, e->session->weights[t->weight], n * size),
+        e->status = device_fault(device_download(e->session->device, whole, e->session->weights[t->weight], all * size),
                                  "copying weights from the device", e->fault);
-    if (!e->status && t->transposed) transpose(turned, whole, t->rows, (int64_t)n / t->rows, size);
+    if (!e->status && t->view) pick(picked, whole, t, n, size);
     for (size_t at = 0; at < n && !e->status; at += step) {
         const size_t part = n - at < step ? n - at : step;
-        tensor_convert(e->chunk, t->dtype, (turned ? turned : whole) + at * size, (int)weight->dtype, (int64_t)part);
+        tensor_convert(e->chunk, t->dtype, (picked ? picked : whole) + at * size, (int)weight->dtype, (int64_t)part);
         put(e, e->chunk, (int64_t)(part * own));
     }
     free(whole);
-    free(turned);
+    free(picked);
 }
 
 static int64_t put_data(Export *e, const Stored *t)
 {
-    const bool plain = t->weight >= 0 && !t->transposed && t->dtype == (int)e->session->model->weights[t->weight].dtype;
+    const bool plain = t->weight >= 0 && !t->view && t->dtype == (int)e->session->model->weights[t->weight].dtype;
     if (t->weight < 0)
         put(e, t->literal.at, t->bytes);
     else if (e->to && !e->status && t->bytes && !plain)
@@ -130,12 +138,38 @@ static int find_weight(Export *e, Bytes name)
     return -1;
 }
 
+/* "36 12 1" */
+static void read_place(Export *e, Stored *t, Bytes text)
+{
+    char copy[24 * (1 + MOST_DIMS)], *at = copy, *end;
+    const size_t n = (size_t)(text.end - text.at);
+    if (n >= sizeof copy) {
+        damaged(e);
+        return;
+    }
+    memcpy(copy, text.at, n);
+    copy[n] = 0;
+    for (int k = 0; k <= MOST_DIMS; k++, at = end) t->place[k] = strtoll(at, &end, 10);
+    t->view = true;
+}
+
+/* Whether every element of t is one of n. */
+static bool lies_within(const Stored *t, int64_t n)
+{
+    int64_t last = t->place[0], way;
+    bool within = last >= 0;
+    for (int k = 0; k < t->rank && within; k++)
+        within = t->place[1 + k] >= 0 && !__builtin_mul_overflow(t->dims[k] - 1, t->place[1 + k], &way) && !__builtin_add_overflow(last, way, &last);
+    return within && last < n;
+}
+
 /* A tensor whose shape is not its weight's belongs to another program. */
 static void check_tensor(Export *e, const Stored *t, int64_t count)
 {
     if (t->weight < 0) return;
     const WeightInfo *weight = &e->session->model->weights[t->weight];
-    if (count != count_of(weight->rank, weight->dims) || !dtype_is_float(t->dtype) || (t->transposed && t->rows < 1 && count))
+    const int64_t all = count_of(weight->rank, weight->dims);
+    if (!dtype_is_float(t->dtype) || (t->view ? count > 0 && !lies_within(t, all) : count != all))
         e->status = fault_set(e->fault, STATUS_USER, "%s: \"%s\" has another shape or type than the program's: it belongs to another program",
                               e->skeleton, weight->name);
 }
@@ -144,26 +178,27 @@ static Stored *add_tensor(Export *e, Bytes message)
 {
     Stored t = {.weight = -1, .dtype = -1};
     int64_t count = 1;
-    int n_dims = 0, field, wire;
+    int field, wire;
     while (message.at < message.end && !message.broken && !e->status) {
         Bytes part = read_field(&message, &field, &wire), key, value;
         while (field == DIMS && part.at < part.end && !part.broken) {
             const int64_t dim = (int64_t)read_varint(&part);
-            if (n_dims++ == 0) t.rows = dim;
+            if (t.rank < MOST_DIMS) t.dims[t.rank] = dim;
+            t.rank++;
             if (dim < 0 || __builtin_mul_overflow(count, dim, &count)) damaged(e);
         }
         if (field == DATA_TYPE) t.dtype = onnx_dtype((int64_t)read_varint(&part));
         if (field == RAW_DATA) t.literal = part;
         if (field != EXTERNAL_DATA) continue;
         read_entry(part, &key, &value);
-        t.transposed |= text_is(key, "transposed");
+        if (text_is(key, "view")) read_place(e, &t, value);
         if (!text_is(key, "weight")) continue;
         t.weight = find_weight(e, value);
         if (t.weight < 0)
             e->status = fault_set(e->fault, STATUS_USER, "%s: wants a weight \"%.*s\", which this program does not have: it belongs to another program",
                                   e->skeleton, (int)(value.end - value.at), (const char *)value.at);
     }
-    if (message.broken) damaged(e);
+    if (message.broken || (t.view && t.rank > MOST_DIMS)) damaged(e);
     if (!e->status) check_tensor(e, &t, count);
     if (e->status) return NULL;
     t.bytes = t.weight < 0 ? t.literal.end - t.literal.at : count * (int64_t)dtype_bytes(t.dtype);

@@ -45,6 +45,19 @@ static OnnxTensor *find_tensor(const Maker *m, const char *name)
     return t;
 }
 
+/* part:FIRST:STRIDE:STRIDE=NAME: element i of t */
+static float part_of(const OnnxTensor *whole, const OnnxTensor *t, int64_t i, const char *kind)
+{
+    char *at = NULL;
+    int64_t from = strtoll(kind + 5, &at, 10), inside = t->count;
+    for (int k = 0; k < t->rank; k++) {
+        inside /= t->dims[k];
+        from += i / inside % t->dims[k] * strtoll(at + 1, &at, 10);
+    }
+    check(*at == '=' && from < whole->count);
+    return ((const float *)whole->data)[from];
+}
+
 static void fill(Maker *m, OnnxTensor *t, const char *kind)
 {
     float *x = NEW_ARRAY(m->arena, float, t->count + 1);
@@ -64,6 +77,8 @@ static void fill(Maker *m, OnnxTensor *t, const char *kind)
             x[i] = (float)(i + 1) / (float)t->count;
         else if (!strcmp(kind, "filters"))
             x[i] = (i % 5) == 0 ? 0.5f + (float)i : 0;
+        else if (!strncmp(kind, "part:", 5))
+            x[i] = part_of(other, t, i, kind);
         else if (!strncmp(kind, "like=", 5))
             x[i] = ((const float *)other->data)[i];
         else if (!strncmp(kind, "turned=", 7))

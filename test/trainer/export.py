@@ -1,4 +1,4 @@
-"""Models for export.sh, and what exported ones must be: python3 test/trainer/export.py make FOLDER | untouched A B | weights MODEL FILE [NAME=OF…]
+"""Models for export.sh, and what exported ones must be: python3 test/trainer/export.py make FOLDER | untouched A B | weights MODEL FILE [NAME=OF[:FIRST:STRIDE:STRIDE]…]
 
 Tensors of a file are read by the wire format alone, from the model or from the file beside it.
 """
@@ -77,19 +77,23 @@ def external(name, dims, location, offset):
 
 
 def make(folder):
-    """kinds.onnx: norms that share gain and bias, a weight in a Constant, one in another file, a head tied to the first matrix, a softmax at the end"""
+    """kinds.onnx: norms that share gain and bias, a weight in a Constant, one in another file, a head tied to the first matrix, columns of another as a tensor beside it, a softmax at the end"""
     random = t.Random(5)
     first_matrix = random.reals(WIDTH * HIDDEN)
     turned = [first_matrix[i * HIDDEN + j] for j in range(HIDDEN) for i in range(WIDTH)]
+    inner = random.reals(HIDDEN * HIDDEN)
+    columns = [inner[i * HIDDEN + 4 + j] for i in range(HIDDEN) for j in range(WIDTH)]
     with open(folder + "/kinds.bin", "wb") as f: f.write(bytes(64) + t.pack("F32", random.reals(HIDDEN * HIDDEN)))
     nodes = [o.node("MatMul", ["x", "embedding"], ["a"], "in"), o.node("LayerNormalization", ["a", "ones", "zeros"], ["b"], "norm_1"),
-             o.node("Constant", [], ["inner"], value=("", o.FLOAT, [HIDDEN, HIDDEN], random.reals(HIDDEN * HIDDEN))),
+             o.node("Constant", [], ["inner"], value=("", o.FLOAT, [HIDDEN, HIDDEN], inner)),
              o.node("MatMul", ["b", "inner"], ["c"], "middle_1"), o.node("Relu", ["c"], ["d"]), o.node("MatMul", ["d", "beside"], ["e"], "middle_2"),
              o.node("LayerNormalization", ["e", "ones", "zeros"], ["f"], "norm_2"), o.node("MatMul", ["f", "head"], ["g"], "out"),
-             o.node("Mul", ["g", "half"], ["h"]), o.node("Softmax", ["h"], ["y"], axis=1)]
+             o.node("MatMul", ["b", "slice_1"], ["beside_g"], "columns"), o.node("Add", ["g", "beside_g"], ["sum"]),
+             o.node("Mul", ["sum", "half"], ["h"]), o.node("Softmax", ["h"], ["y"], axis=1)]
     initializers = [o.tensor("embedding", o.FLOAT, [WIDTH, HIDDEN], first_matrix), o.tensor("ones", o.FLOAT, [HIDDEN], [1.0] * HIDDEN),
                     o.tensor("zeros", o.FLOAT, [HIDDEN], [0.0] * HIDDEN), external("beside", [HIDDEN, HIDDEN], "kinds.bin", 64),
-                    o.tensor("head", o.FLOAT, [HIDDEN, WIDTH], turned), o.tensor("half", o.FLOAT, [], [0.5])]
+                    o.tensor("head", o.FLOAT, [HIDDEN, WIDTH], turned), o.tensor("slice_1", o.FLOAT, [HIDDEN, WIDTH], columns),
+                    o.tensor("half", o.FLOAT, [], [0.5])]
     o.model(folder + "/kinds.onnx", o.graph(nodes, [o.value("x", o.FLOAT, ["batch", WIDTH])], [o.value("y", o.FLOAT, ["batch", WIDTH])], initializers))
 
     nodes = [o.node("MatMul", ["x", "w"], ["a"], "in"), o.node("Add", ["a", "b"], ["c"]), o.node("Tanh", ["c"], ["d"]), o.node("MatMul", ["d", "v"], ["y"], "out")]
@@ -147,7 +151,7 @@ CODES = {o.FLOAT: "F32", o.FLOAT16: "F16", o.DOUBLE: "F64"}
 
 
 def weights(path, file, ties):
-    """Every weight of the file stands in the model, as it is there; of a tie, transposed."""
+    """Every weight of the file stands in the model, as it is there; of a tie, transposed, or the part that FIRST and a STRIDE a dim say."""
     _, nodes, found = read(path)
     read_by_nodes = {i for _, inputs, _, _ in nodes for i in inputs}
     for name, saved in t.read(file)[0].items():
@@ -159,9 +163,12 @@ def weights(path, file, ties):
         if dims != saved[1] or data != wanted: checks.fail("\"%s\" is not as it was saved" % name)
     for tie in ties:
         name, of = tie.split("=")
+        of, *place = of.split(":")
         have, source = t.numbers((CODES[found[name][0]], None, found[name][2])), t.numbers((CODES[found[of][0]], None, found[of][2]))
         rows, columns = found[of][1]
-        if list(have) != [source[i * columns + j] for j in range(columns) for i in range(rows)]: checks.fail("\"%s\" is not \"%s\", transposed" % (name, of))
+        first, down, along = map(int, place or (0, 1, columns))
+        wanted = [source[first + i * down + j * along] for i in range(found[name][1][0]) for j in range(found[name][1][1])]
+        if list(have) != wanted: checks.fail("\"%s\" is not \"%s\", transposed or a part" % (name, of))
 
 
 if __name__ == "__main__":

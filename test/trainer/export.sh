@@ -20,9 +20,9 @@ exports() { # NAME MODEL BATCHES ties
     check "$name: weights beside the model" python3 test/trainer/export.py weights "$out.3.onnx" "$out.safetensors" "$@"
 }
 
-# norms that were separated, a Constant, data in another file, a transposed tie, a softmax that the loss takes over
+# norms that were separated, a Constant, data in another file, a transposed tie, a tensor that is a part of another, a softmax that the loss takes over
 build export_kinds "$scratch/kinds.onnx" --loss "cross_entropy(y, axis=1)"
-exports kinds "$scratch/kinds.onnx" "$scratch/batches.safetensors" head=embedding
+exports kinds "$scratch/kinds.onnx" "$scratch/batches.safetensors" head=embedding slice_1=inner:4:32:1
 python3 - "$scratch" <<'END' || fail "norms do not read gains of their own, or the softmax is gone"
 import sys
 sys.path.insert(0, "test/trainer")
@@ -40,6 +40,7 @@ for name in half double; do
 done
 build export_kinds64 "$scratch/kinds.onnx" --loss "cross_entropy(y, axis=1)" --precision fp64
 run "$built/trainer" --batch-file "$scratch/batches.safetensors" --steps 0 --export "$scratch/wide.onnx"
+run "$built/trainer" --batch-file "$scratch/batches.safetensors" --check-gradients
 check "in double precision the model's type stays" python3 test/trainer/export.py untouched "$scratch/kinds.onnx" "$scratch/wide.onnx"
 
 build export_sparse "$scratch/sparse.onnx" --loss "cross_entropy(y, axis=1)"

@@ -284,6 +284,31 @@ static void names_of_exporters(void **state)
         if (name_is_generated(given[i])) fail_msg("%s is a parameter's name", given[i]);
 }
 
+/* A state space's decay, -exp(A_log), whose name the script exporter lost; and a table that is no more than scaled. */
+static void bent_constants_train(void **state)
+{
+    (void)state;
+    wants(LINEAR "w onnx::Exp_9 4,4 rising\nExp e: onnx::Exp_9 -> a\nNeg n: a -> b\nMul s: h b -> y\nout y\n",
+          "train w weight of \"m\" (MatMul)\ntrain onnx::Exp_9 part of a gain of \"s\" (Mul)\n");
+    wants(LINEAR "w onnx::Neg_9 4,4 rising\nNeg n: onnx::Neg_9 -> b\nMul s: h b -> y\nout y\n",
+          "train w weight of \"m\" (MatMul)\nfrozen onnx::Neg_9 part of a computed table: operand of \"s\" (Mul)\n");
+}
+
+/* What dynamo's metadata says goes before what the work says. */
+static void exporter_knows_buffers(void **state)
+{
+    (void)state;
+#define SAID(what) "meta pkg.torch.onnx.fx_node=%mul : f(args = (%linear, %" what "))\n"
+    wants(LINEAR "w e.Scale () =5.5\nMul s: h e.Scale -> y\n" SAID("b_e_scale") "out y\n",
+          "train w weight of \"m\" (MatMul)\nfrozen e.Scale a buffer in PyTorch (named scalar of \"s\" (Mul))\n");
+    wants(LINEAR "w e.Scale () =5.5\nMul s: h e.Scale -> y\n" SAID("p_e_scale") "out y\n",
+          "train w weight of \"m\" (MatMul)\ntrain e.Scale named scalar of \"s\" (Mul)\n");
+    wants(LINEAR "w e.Scale () =5.5\nMul s: h e.Scale -> y\n" SAID("b_e_scale_2") "out y\n",
+          "train w weight of \"m\" (MatMul)\ntrain e.Scale named scalar of \"s\" (Mul)\n");
+    wants("in x f32 batch,4\nw g 4 random\nMul s: x g -> i\n" SAID("p_g") "w w 4,4 random\nMatMul m: i w -> y\nout y\n",
+          "train g a parameter in PyTorch (\"s\" (Mul) joins it with raw data)\ntrain w weight of \"m\" (MatMul)\n");
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -303,6 +328,8 @@ int main(void)
         T(parameters_behind_functions),
         T(parameters_that_shape),
         T(constants_in_nodes_and_branches),
+        T(exporter_knows_buffers),
+        T(bent_constants_train),
         T(names_of_exporters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,117 @@
+/* Tensors that are parts of others, what proves it, and what is said of it. */
+#include "passes/roles.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include "roles_of.h"
+
+/* ---- what is a part ---- */
+#define HEADS(part)                                                                                                                \
+    "in x f32 batch,12\nw h.weight 7,12 random\n" part "Gemm a: x h.weight -> y transB=1\nGemm b: x slice_1 -> z transB=1\nout y\nout z\n"
+static const char whole_table[] = "train h.weight weight of \"a\" (Gemm)\n";
+
+static void check_read_through(const char *name, int rank)
+{
+    const OnnxGraph *g = last_model->graph;
+    static const char *const chain[] = {"Reshape", "Slice", "Transpose", "Reshape"};
+    for (int i = 0; i < 4; i++) assert_string_equal(g->nodes[i]->op_type, chain[i]);
+    assert_string_equal(g->nodes[0]->inputs[0], "h.weight");
+    const OnnxNode *reader = g->nodes[g->n_nodes - 1];
+    assert_string_equal(reader->inputs[1], g->nodes[3]->outputs[0]);
+    assert_string_equal(g->nodes[3]->outputs[0], name);
+    assert_int_equal(graph_initializer(g, g->nodes[3]->inputs[1])->count, rank);
+}
+
+static void rows_are_a_part(void **state)
+{
+    (void)state;
+    wants(HEADS("w slice_1 3,12 part:24:12:1=h.weight\n"), whole_table);
+    check_read_through("slice_1 of h.weight", 2);
+    const int64_t *from = graph_initializer(last_model->graph, last_model->graph->nodes[1]->inputs[1])->data;
+    assert_int_equal(from[0], 2);
+    assert_int_equal(from[1], 0);
+    says((Options){0}, HEADS("w slice_1 3,12 part:24:12:1=h.weight\n"), 0,
+         "disc-gen: note: \"slice_1\" holds 36 of the 84 elements of \"h.weight\": tied, trained as one (--untie \"slice_1\" keeps "
+         "them apart)\n");
+}
+
+/* Columns, transposed columns, rows of heads seen as [heads, size, width], a matrix whose dims the exporter put in another order. */
+static void views_are_parts(void **state)
+{
+    (void)state;
+    wants(HEADS("w slice_1 7,12 part:0:12:1=h.weight\n"), whole_table); /* all of it: equal, and used for the same work */
+    wants("in x f32 batch,12\nw h.weight 7,12 random\nw slice_1 5,7 part:3:1:12=h.weight\nGemm a: x h.weight -> y transB=1\n"
+          "MatMul b: w5 slice_1 -> z\nin w5 f32 batch,5\nout y\nout z\n", whole_table);
+    wants("in x f32 batch,3,4,8\nw h.weight 3,4,6 random\nw val_3 3,6,4 part:0:24:1:6=h.weight\nEinsum a: x h.weight -> y\nMatMul b: x val_3 -> z\n"
+          "out y\nout z\n", "train h.weight weight of \"a\" (Einsum)\n");
+    wants("in x f32 batch,8\nw h.weight 8,12 random\nw permute 8,3,2 part:0:12:4:1=h.weight\nMatMul a: x h.weight -> y\n"
+          "MatMul b: x permute -> z\nout y\nout z\n", "train h.weight weight of \"a\" (MatMul)\n");
+}
+
+/* ---- what is none ---- */
+static void what_is_no_part(void **state)
+{
+    (void)state;
+    const char both[] = "train h.weight weight of \"a\" (Gemm)\ntrain slice_1 weight of \"b\" (Gemm)\n";
+    wants(HEADS("w slice_1 3,12 random\n"), both);
+    wants_with((Options){0}, "in x f32 batch,12\nw h.weight 7,12 random\nw g.weight 3,12 part:24:12:1=h.weight\nGemm a: x h.weight -> y transB=1\n"
+               "Gemm b: x g.weight -> z transB=1\nout y\nout z\n",
+               "train h.weight weight of \"a\" (Gemm)\ntrain g.weight weight of \"b\" (Gemm)\n"); /* a parameter by its name */
+    /* Numbers that nobody drew: the same in many tensors. */
+    wants("in x f32 batch,12\nw h.weight 7,12 =0.25\nw slice_1 3,12 =0.25\nGemm a: x h.weight -> y transB=1\nGemm b: x slice_1 -> z transB=1\nout y\nout z\n", both);
+    wants("in x f32 batch,12\nw h.weight 7,12 rising\nw slice_1 3,12 part:24:12:1=h.weight\nGemm a: x h.weight -> y transB=1\n"
+          "Gemm b: x slice_1 -> z transB=1\nout y\nout z\n", both);
+    /* Every second of five rows: no dim of the whole can be seen so. */
+    wants("in x f32 batch,12\nw h.weight 5,12 random\nw slice_1 3,12 part:0:24:1=h.weight\nGemm a: x h.weight -> y transB=1\n"
+          "Gemm b: x slice_1 -> z transB=1\nout y\nout z\n", both);
+}
+
+/* ---- what the user says ---- */
+#define SLICED HEADS("w slice_1 3,12 part:24:12:1=h.weight\nw o 12,2 random\nMatMul c: x o -> q\nout q\n")
+#define OTHER "train o weight of \"c\" (MatMul)\n"
+#define TIED "disc-gen: note: \"slice_1\" holds 36 of the 84 elements of \"h.weight\": tied, trained as one (--untie \"slice_1\" keeps them apart)\n"
+static void options_about_parts(void **state)
+{
+    (void)state;
+    Options apart = {0};
+    vec_push(arena, &apart.untie, "slice_1");
+    wants_with(apart, SLICED, "train h.weight weight of \"a\" (Gemm)\ntrain slice_1 weight of \"b\" (Gemm)\n" OTHER);
+    wants_with((Options){.freeze = "^h"}, SLICED, "frozen h.weight --freeze (weight of \"a\" (Gemm))\n" OTHER);
+    /* A part alone is neither frozen nor trained. */
+    wants_with((Options){.freeze = "slice_1"}, SLICED, "train h.weight weight of \"a\" (Gemm)\n" OTHER);
+    says((Options){.freeze = "slice_1"}, SLICED, 0,
+         TIED "disc-gen: note: --freeze: \"slice_1\" is a part of \"h.weight\" and goes with it (--untie \"slice_1\" keeps them apart)\n");
+    wants_with((Options){.freeze = "h.weight|slice_1"}, SLICED, "frozen h.weight --freeze (weight of \"a\" (Gemm))\n" OTHER);
+}
+
+/* ---- copies of a layer ---- */
+#define LAYERS(first, second)                                                                                                      \
+    "in x f32 batch,4\nw onnx::MatMul_7 4,4 random\nw onnx::MatMul_9 4,4 like=onnx::MatMul_7\nMatMul " first                       \
+    ": x onnx::MatMul_7 -> h\nMatMul " second ": h onnx::MatMul_9 -> y\nout y\n"
+static void modules_tell_copies(void **state)
+{
+    (void)state;
+    wants(LAYERS("/l/0/MatMul", "/l/1/MatMul"),
+          "train onnx::MatMul_7 weight of \"/l/0/MatMul\" (MatMul)\ntrain onnx::MatMul_9 weight of \"/l/1/MatMul\" (MatMul)\n");
+    /* One module that is called twice, or none that is known. */
+    wants(LAYERS("/l/MatMul", "/l/MatMul_1"), "train onnx::MatMul_7 weight of \"/l/MatMul\" (MatMul)\n");
+    wants(LAYERS("m_1", "m_2"), "train onnx::MatMul_7 weight of \"m_1\" (MatMul)\n");
+    /* The same from dynamo's scopes. */
+#define SCOPES(p, q)                                                                                                               \
+    "in x f32 batch,4\nw val_7 4,4 random\nw val_9 4,4 like=val_7\nMatMul a: x val_7 -> h\nmeta pkg.torch.onnx.name_scopes=['', '" p \
+    "', 'linear']\nMatMul b: h val_9 -> y\nmeta pkg.torch.onnx.name_scopes=['', '" q "', 'linear_1']\nout y\n"
+    wants(SCOPES("l.0", "l.11"), "train val_7 weight of \"a\" (MatMul)\ntrain val_9 weight of \"b\" (MatMul)\n");
+    wants(SCOPES("l", "l"), "train val_7 weight of \"a\" (MatMul)\n");
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(rows_are_a_part), T(views_are_parts), T(what_is_no_part), T(options_about_parts), T(modules_tell_copies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
