@@ -4,9 +4,11 @@
 #include "options.h"
 #include "support/diag.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct Compilation {
     Arena *arena;
@@ -243,8 +245,16 @@ static void tell(Compilation *c, const Project *project)
     printf("optimizer: %s\n", c->options->optimizer);
 }
 
+/* Standard streams that are closed stay so: the next file opened would take their place, and get what is said. */
+static void hold_standard_streams(void)
+{
+    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
+        if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream) return;
+}
+
 int main(int argc, char **argv)
 {
+    hold_standard_streams();
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error with a message */
     Arena *arena = arena_new();
     Options options;

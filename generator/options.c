@@ -4,6 +4,7 @@
 #include "passes/optimizer.h"
 #include "support/diag.h"
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,9 +136,9 @@ static void check_init(const char *rule)
 {
     double a, b;
     int end = 0;
-    if (sscanf(rule, "normal(%lf)%n", &a, &end) == 1 && end && !rule[end] && a >= 0) return;
+    if (sscanf(rule, "normal(%lf)%n", &a, &end) == 1 && end && !rule[end] && a >= 0 && isfinite(a)) return;
     end = 0;
-    if (sscanf(rule, "uniform(%lf ,%lf)%n", &a, &b, &end) == 2 && end && !rule[end] && a <= b) return;
+    if (sscanf(rule, "uniform(%lf ,%lf)%n", &a, &b, &end) == 2 && end && !rule[end] && a <= b && isfinite(a) && isfinite(b)) return;
     if (!strcmp(rule, "zeros") || !strcmp(rule, "ones")) return;
     error_exit("--init %s: wanted normal(DEVIATION), uniform(LOW, HIGH), zeros or ones", rule);
 }

@@ -107,8 +107,7 @@ const char *kernel_definition(Arena *arena, const char *name, const char *form, 
 }
 
 /* ---- comments ---- */
-/* Characters of a model's names that would end a comment or a line are replaced. */
-static const char *safe(Arena *arena, const char *name)
+const char *comment_safe(Arena *arena, const char *name)
 {
     char *copy = arena_copy(arena, name, strlen(name));
     for (char *p = copy; *p; p++)
@@ -124,7 +123,7 @@ const char *nodes_text(Arena *arena, const Group *group)
     for (int a = 0; a < group->assigns.n; a++) /* of an update: the weight */
         if (group->assigns.at[a]->in[0]->origin == FROM_WEIGHT)
             names[n++ % NODES_NAMED] = group->assigns.at[a]->in[0]->tensor->name;
-    if (n > 0) return arena_text(arena, "\"%s\"", safe(arena, names[(n - 1) % NODES_NAMED]));
+    if (n > 0) return arena_text(arena, "\"%s\"", comment_safe(arena, names[(n - 1) % NODES_NAMED]));
     for (int o = group->ops.n - 1; o >= 0 && n < NODES_NAMED; o--) {
         const Op *op = group->ops.at[o];
         const bool folded =
@@ -134,7 +133,7 @@ const char *nodes_text(Arena *arena, const Group *group)
         if (!seen) names[n++] = op->source;
     }
     Buf out = {.arena = arena};
-    while (n-- > 0) buf_printf(&out, "%s\"%s\"", out.length ? ", " : "", safe(arena, names[n]));
+    while (n-- > 0) buf_printf(&out, "%s\"%s\"", out.length ? ", " : "", comment_safe(arena, names[n]));
     return buf_text(&out);
 }
 
@@ -144,7 +143,7 @@ static const char *unbroken(Arena *arena, const char *text)
     char *copy = arena_copy(arena, text, strlen(text));
     for (char *p = copy; *p; p++)
         if (*p == ' ') *p = '\1';
-    return safe(arena, copy);
+    return comment_safe(arena, copy);
 }
 
 const char *operand_text(Arena *arena, const char *name, const Value *v)

@@ -293,7 +293,7 @@ static KnownKernel *new_kernel(Kernel *k, const char *name, bool indexed, const 
     text->saved = "";
     if (!k->part) {
         Expr *saved = bytes_saved(k->arena, all->symbols, k->group, NULL, &text->operations);
-        if (saved && !expr_is(saved, 0)) text->saved = arena_text(all->arena, "%s", expr_text(k->arena, saved));
+        if (saved && !expr_is(saved, 0)) text->saved = comment_safe(all->arena, expr_text(k->arena, saved));
     }
     vec_push(all->arena, &all->list, text);
     return known;

@@ -96,7 +96,7 @@ static bool calls(const char *text, const char *name)
     const size_t length = strlen(name);
     for (const char *at = text; (at = strstr(at, name)); at += length) {
         const char *end = at + length + strspn(at + length, "123d_abcdefghijklmnopqrstuvwxyz");
-        if (strncmp(end, "(s, ", 4) == 0) return true;
+        if (strncmp(end, "(s,", 3) == 0) return true;
     }
     return false;
 }

@@ -14,7 +14,7 @@
 MappedFile file_map(Arena *arena, const char *path)
 {
     MappedFile out = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe that nobody writes into is not waited for */
     if (fd < 0) {
         out.error = arena_text(arena, "cannot be read: %s; give the path of an ONNX model", strerror(errno));
         return out;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- --train, --freeze ---- */
 static void compile_pattern(regex_t *regex, const char *option, const char *pattern)
@@ -92,7 +93,8 @@ static Lines read_table(Decision *d, const char *path)
     Lines lines = {0};
     char *text = NULL;
     size_t room = 0;
-    FILE *f = fopen(path, "r");
+    struct stat there;
+    FILE *f = !stat(path, &there) && S_ISREG(there.st_mode) ? fopen(path, "r") : NULL;
     if (!f) error_exit("--trainable: cannot read \"%s\"", path);
     for (int number = 1; getline(&text, &room, f) >= 0; number++) {
         const char *where = arena_text(d->arena, "%s:%d", path, number), *word = text + strspn(text, " \t");

@@ -31,6 +31,10 @@ bad "--train matches nothing" "$m" $o --train '^bias$'
 bad "--freeze everything" "$m" $o --freeze '.'
 bad "--freeze no expression" "$m" $o --freeze 'fc.(weight'
 bad "--trainable no file" "$m" $o --trainable "$scratch/none.txt"
+bad "--trainable a folder" "$m" $o --trainable "$scratch"
+bad "--init beyond all numbers" "$m" $o --init 'normal(1e999)'
+mkfifo "$scratch/pipe"
+expect "a pipe that nobody writes into" 2 timeout 20 "$DISC_GEN" "$scratch/pipe" $o
 echo 'train "fc.wait"' >"$scratch/table.txt"
 bad "--trainable unknown name" "$m" $o --trainable "$scratch/table.txt"
 echo 'maybe "fc.weight"' >"$scratch/table.txt"

@@ -81,11 +81,12 @@ outer = body([node("Identity", ["go"], ["go_on"]), choose("/choice", "c1", again
 write("loop_if_loop", [node("Loop", ["two", "", "x"], ["h"], "/outer", body=outer), FC], X + [value("c1", BOOL, [])], Y,
       [W, weight("s1", 4, 4), weight("s2", 4, 4), tensor("two", INT64, [], [2]), tensor("three", INT64, [], [3])])
 
-# Names that are no names in C.
-write("names", [node("Add", ["in/put:0", "float"], ["1"], "12"), node("MatMul", ["1", "a.b"], ["return"], "/x/../y"), node("Mul", ["return", "0"], ["2"], "*/ int"),
+# Names that are no names in C, or longer than a line.
+LONG = "a.b" * 100
+write("names", [node("Add", ["in/put:0", "float"], ["1"], "12"), node("MatMul", ["1", LONG], ["return"], "/x/../y"), node("Mul", ["return", "0"], ["2"], "*/ int"),
                 node("Add", ["2", "a/b"], ["while"], "")],
-      [value("in/put:0", FLOAT, ["batch:0/size", 4])], [value("while", FLOAT, ["batch:0/size", 3])],
-      [weight("float", 4), weight("a.b", 4, 3), weight("0", 3), weight("a/b", 3)])
+      [value("in/put:0", FLOAT, ["batch:0*/size", 4])], [value("while", FLOAT, ["batch:0*/size", 3])],
+      [weight("float", 4), weight(LONG, 4, 3), weight("0", 3), weight("a/b", 3)])
 
 # A domain imported twice.
 def twice(path, versions):
