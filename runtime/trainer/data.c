@@ -107,6 +107,7 @@ static int count_samples(Data *d, Fault *fault)
     const Model *m = d->model;
     const FileTensor *first = NULL;
     int first_axis = 0;
+    bool empty = true;
     for (int i = 0; i < m->n_inputs; i++) {
         const FileTensor *t = d->tensors[i];
         int axis = m->inputs[i].sample_axis;
@@ -117,8 +118,11 @@ static int count_samples(Data *d, Fault *fault)
             return fault_set(fault, STATUS_USER,
                              "%s: \"%s\" has %" PRId64 " samples along axis %d, \"%s\" has %" PRId64 " along axis %d", d->file.path,
                              t->name, t->dims[axis], axis, first->name, first->dims[first_axis], first_axis);
+        empty = empty && !t->bytes;
     }
     d->n_samples = first ? first->dims[first_axis] : 1;
+    if (first && empty && d->n_samples > 0)
+        return fault_set(fault, STATUS_USER, "%s: its %" PRId64 " samples hold no elements", d->file.path, d->n_samples);
     if (d->n_samples < 1) return fault_set(fault, STATUS_USER, "%s: holds no samples", d->file.path);
     return 0;
 }
@@ -210,6 +214,17 @@ static int check_batches(const Data *d, Fault *fault)
     return 0;
 }
 
+/* More steps than names: says what the first one that is not there lacks. */
+static int missing_step(const Data *d, Fault *fault)
+{
+    char prefix[32];
+    int64_t k = 0;
+    do {
+        snprintf(prefix, sizeof prefix, "step%" PRId64 ".", k++);
+    } while (find_input(d, prefix, &d->model->inputs[0]));
+    return missing_input(d, prefix, &d->model->inputs[0], fault);
+}
+
 static int open_ready(Data *d, Fault *fault)
 {
     const Model *m = d->model;
@@ -218,7 +233,7 @@ static int open_ready(Data *d, Fault *fault)
         if (k >= d->n_batches && is_an_input(d, d->file.tensors[i].name)) d->n_batches = k + 1;
     }
     if (!d->n_batches) d->n_batches = 1; /* the message says which names step 0 would have */
-    if (d->n_batches > d->file.n) return missing_input(d, "step0.", &m->inputs[0], fault);
+    if (d->n_batches > d->file.n) return missing_step(d, fault);
     d->tensors = calloc((size_t)d->n_batches * (size_t)m->n_inputs + 1, sizeof *d->tensors);
     if (!d->tensors) return fault_memory(fault);
     for (int64_t k = 0; k < d->n_batches; k++)

@@ -62,21 +62,58 @@ int file_finish(TensorFile *file, Fault *fault)
     return 0;
 }
 
-int file_map(TensorFile *file, const char *path, Fault *fault)
+/* O_NONBLOCK: a pipe that nobody writes into is no file either, and is not waited for. */
+static int open_file(const char *path, int *descriptor, size_t *bytes, Fault *fault)
 {
     struct stat status;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return fault_set(fault, STATUS_USER, "%s: cannot be opened: %s", path, strerror(errno));
-    if (fstat(descriptor, &status) || !S_ISREG(status.st_mode)) {
-        close(descriptor);
+    *descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*descriptor < 0) return fault_set(fault, STATUS_USER, "%s: cannot be opened: %s", path, strerror(errno));
+    if (fstat(*descriptor, &status) || !S_ISREG(status.st_mode)) {
+        close(*descriptor);
         return fault_set(fault, STATUS_USER, "%s: is not a file", path);
     }
-    file->map_bytes = (size_t)status.st_size;
-    void *map = file->map_bytes ? mmap(NULL, file->map_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0) : NULL;
+    *bytes = (size_t)status.st_size;
+    return 0;
+}
+
+int file_open(FILE **out, const char *path, Fault *fault)
+{
+    int descriptor;
+    size_t bytes;
+    int status = open_file(path, &descriptor, &bytes, fault);
+    if (status) return status;
+    *out = fdopen(descriptor, "rb");
+    if (*out) return 0;
     close(descriptor);
+    return fault_memory(fault);
+}
+
+int file_map(TensorFile *file, const char *path, Fault *fault)
+{
+    int descriptor;
+    int status = open_file(path, &descriptor, &file->map_bytes, fault);
+    if (status) return status;
+    void *map = file->map_bytes ? mmap(NULL, file->map_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0) : NULL;
+    if (!map || map == MAP_FAILED) close(descriptor);
     if (map == MAP_FAILED) return fault_set(fault, STATUS_USER, "%s: cannot be mapped: %s", path, strerror(errno));
     file->map = map;
+    file->mapped = descriptor;
     return 0;
+}
+
+void file_unmap(TensorFile *file)
+{
+    if (!file->map) return;
+    munmap(file->map, file->map_bytes);
+    close(file->mapped);
+    file->map = NULL;
+}
+
+/* What another program took off a mapped file's end is a bus error to read. */
+static bool is_shorter(const TensorFile *file)
+{
+    struct stat now;
+    return file->map && !fstat(file->mapped, &now) && (size_t)now.st_size < file->map_bytes;
 }
 
 /* "a=x.npy,b=y.npy" */
@@ -124,7 +161,7 @@ int tensor_file_open(TensorFile *file, const char *path, Fault *fault)
 void tensor_file_close(TensorFile *file)
 {
     if (file->archive) npz_close(file);
-    if (file->map) munmap(file->map, file->map_bytes);
+    file_unmap(file);
     for (int i = 0; i < file->n_owned; i++) free(file->owned[i]);
     free(file->owned);
     free(file->tensors);
@@ -148,6 +185,8 @@ int tensor_data(TensorFile *file, FileTensor *tensor, Fault *fault)
 {
     if (tensor->unusable)
         return fault_set(fault, STATUS_USER, "%s: \"%s\" cannot be used: %s", tensor->path, tensor->name, tensor->unusable);
+    if (is_shorter(file))
+        return fault_set(fault, STATUS_USER, "%s: was cut short while it was in use; to replace a file, write another one and rename it", file->path);
     if (!tensor->data && file->archive) return npz_load(file, tensor, fault);
     return 0;
 }

@@ -33,6 +33,7 @@ typedef struct {
     int n_metadata;
     void *map;
     size_t map_bytes;
+    int mapped; /* the descriptor of what is mapped, if anything is */
     void *archive; /* zip_t */
     void **owned;
     int n_owned, owned_capacity;
@@ -50,7 +51,9 @@ void *file_own(TensorFile *file, size_t bytes); /* freed at close; NULL without 
 char *file_copy_text(TensorFile *file, const char *text, size_t length);
 FileTensor *file_add(TensorFile *file);                         /* NULL without memory */
 int file_finish(TensorFile *file, Fault *fault);                /* sorts, refuses a name that stands twice */
+int file_open(FILE **out, const char *path, Fault *fault);      /* to be read; a file, not a folder or a pipe */
 int file_map(TensorFile *file, const char *path, Fault *fault); /* file->map, map_bytes */
+void file_unmap(TensorFile *file);
 
 int safetensors_read(TensorFile *file, Fault *fault); /* of a mapped file */
 int npz_read(TensorFile *file, Fault *fault);         /* opens file->path */

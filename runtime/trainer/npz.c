@@ -39,22 +39,26 @@ static int dtype_of(const char *text)
     return -1;
 }
 
+/* "(8, 5, 6)", "(8,)", "()" */
 static int read_shape(FileTensor *tensor, const char *text, int64_t *count, Fault *fault)
 {
     *count = 1;
-    for (text++; *text && *text != ')';) {
-        if (!isdigit((unsigned char)*text)) {
+    for (text++; *text != ')';) {
+        if (*text == ' ' || *text == ',') {
             text++;
             continue;
         }
         char *end;
+        if (!isdigit((unsigned char)*text)) return fault_set(fault, STATUS_USER, "%s: \"%s\": its shape is none", tensor->path, tensor->name);
         errno = 0;
         long long dim = strtoll(text, &end, 10);
         if (errno || __builtin_mul_overflow(*count, (int64_t)dim, count))
             return fault_set(fault, STATUS_USER, "%s: \"%s\": its shape is too large", tensor->path, tensor->name);
         if (tensor->rank < MAX_RANK) tensor->dims[tensor->rank] = dim;
         tensor->rank++;
-        text = end;
+        text = end + (*end == 'L'); /* as Python 2 wrote it */
+        if (*text != ',' && *text != ' ' && *text != ')')
+            return fault_set(fault, STATUS_USER, "%s: \"%s\": its shape is none", tensor->path, tensor->name);
     }
     if (tensor->rank > MAX_RANK) tensor->unusable = "its rank is above 8";
     return 0;
@@ -92,12 +96,13 @@ int npy_header(FileTensor *tensor, const unsigned char *bytes, size_t size, Faul
 
 int npy_read(TensorFile *file, const char *name, const char *path, Fault *fault)
 {
-    FILE *in = fopen(path, "rb");
-    if (!in) return fault_set(fault, STATUS_USER, "%s: cannot be opened: %s", path, strerror(errno));
+    FILE *in;
+    int status = file_open(&in, path, fault);
+    if (status) return status;
     unsigned char head[MOST_HEADER];
     size_t size = fread(head, 1, sizeof head, in);
     FileTensor *tensor = file_add(file);
-    int status = tensor ? 0 : fault_memory(fault);
+    if (!tensor) status = fault_memory(fault);
     if (!status) {
         tensor->name = name;
         tensor->path = path;

@@ -97,8 +97,8 @@ static int read_proto(TensorFile *file, const char *path, const InputInfo *input
         tensor->path = path;
         tensor->unusable = read_head(tensor, &proto);
         tensor->dtype = proto.dtype;
-        bool too_large = proto.count > (int64_t)1 << 40;
-        if (!tensor->unusable && too_large) tensor->unusable = "its shape is too large";
+        const bool too_large = proto.count > (int64_t)source.map_bytes; /* an element takes a byte at least */
+        if (!tensor->unusable && too_large) tensor->unusable = "its shape and its elements disagree";
         if (!tensor->unusable) {
             tensor->bytes = (size_t)proto.count * dtype_bytes(proto.dtype);
             char *data = file_own(file, tensor->bytes);
@@ -110,7 +110,7 @@ static int read_proto(TensorFile *file, const char *path, const InputInfo *input
         }
         add_leading_ones(tensor, input->rank);
     }
-    if (source.map) munmap(source.map, source.map_bytes);
+    file_unmap(&source);
     return status;
 }
 

@@ -29,6 +29,8 @@ static bool whole_number(const cJSON *item, int64_t *out)
 
 static int read_metadata(TensorFile *file, const cJSON *object, Fault *fault)
 {
+    if (!cJSON_IsObject(object)) return broken(file, "its metadata is no JSON object", fault);
+    if (file->keys) return broken(file, "its metadata stands in it twice", fault);
     size_t n = (size_t)cJSON_GetArraySize(object);
     file->keys = file_own(file, n * sizeof *file->keys);
     file->values = file_own(file, n * sizeof *file->values);

@@ -156,6 +156,7 @@ static void npy_lists_read(void **state)
 
 /* dims 2, 3; int64; values as packed varints, then the same as raw data. */
 static const unsigned char packed[] = {8, 2, 8, 3, 16, 7, 58, 6, 1, 2, 3, 4, 5, 6};
+static const unsigned char claims[] = {8, 128, 128, 128, 128, 128, 16, 16, 7}; /* 2^39 elements, and holds none */
 static const unsigned char floats[] = {10, 1, 2, 16, 1, 74, 8, 0, 0, 128, 63, 0, 0, 0, 64};
 
 static void tensor_protos_read(void **state)
@@ -170,6 +171,10 @@ static void tensor_protos_read(void **state)
     FileTensor *x = tensor_find(&file, "x"), *code = tensor_find(&file, "code");
     assert_true(x->rank == 2 && x->dims[0] == 1 && x->dims[1] == 2 && ((const float *)x->data)[1] == 2);
     assert_true(code->rank == 2 && code->dims[1] == 3 && ((const int64_t *)code->data)[5] == 6);
+    tensor_file_close(&file);
+    write_file("set/input_1.pb", claims, sizeof claims);
+    assert_int_equal(onnx_folder_read(&file, path("set"), &tiny, &fault), 0);
+    assert_non_null(tensor_find(&file, "code")->unusable);
     tensor_file_close(&file);
     mkdir(path("nothing"), 0777);
     assert_int_equal(onnx_folder_read(&file, path("nothing"), &tiny, &fault), 2);
