@@ -29,7 +29,7 @@ Mend *mend_create(const Model *m, struct Device *device, const char *folder, Tra
 {
     Mend *mend = calloc(1, sizeof *mend);
     if (!mend) return NULL;
-    *mend = (Mend){.watch = {.begins = begins, .ends = ends}, .model = m, .device = device, .trace = trace, .nan = trace_create(device)};
+    *mend = (Mend){.watch = {.begins = begins, .ends = ends}, .model = m, .device = device, .trace = trace, .nan = trace_create(device), .fenced = fence_possible()};
     bool whole = mend->nan && add_part(mend, m->train) && add_part(mend, m->train->lean);
     if (whole) mend->variant.refused = calloc(count_refused(m->train), sizeof *mend->variant.refused);
     whole = whole && mend->variant.refused;
@@ -40,6 +40,11 @@ Mend *mend_create(const Model *m, struct Device *device, const char *folder, Tra
     if (whole) return mend;
     mend_destroy(mend);
     return NULL;
+}
+
+void mend_unfence(Mend *mend)
+{
+    mend->fenced = false;
 }
 
 void mend_destroy(Mend *mend)
@@ -243,7 +248,7 @@ void mend_begin(Mend *mend, Step *step, MendWatch watch)
     m->cause = CAUSE_NONE;
     m->numbers = NULL;
     if (m->holds) hold_updates(part);
-    m->watch.every = m->trace || m->wants != MEND_FAILURES || device_faults(m->device)->garble_launch || fence_possible();
+    m->watch.every = m->trace || m->wants != MEND_FAILURES || device_faults(m->device)->garble_launch || m->fenced;
     m->most_bytes = 0;
     m->saved = -1;
     m->blind = false;

@@ -22,6 +22,7 @@ typedef struct {
  * every step.  NULL without memory. */
 Mend *mend_create(const Model *m, struct Device *device, const char *folder, Trace *trace);
 void mend_destroy(Mend *mend);
+void mend_unfence(Mend *mend); /* fences want each unit launched by itself: where graphs are to be recorded there are none */
 /* Nothing: a step that fails, fails; failures alone; each unit is compared; units that make a NaN are; so they are, and those that make an
  * infinity of what follows the commit, and nothing is assigned. */
 typedef enum { MEND_NOTHING, MEND_FAILURES, MEND_VERIFY, MEND_NAN, MEND_CAUSE } MendWatch;

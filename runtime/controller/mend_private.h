@@ -17,6 +17,7 @@ struct Mend {
     const Model *model;
     struct Device *device;
     Fallback *fallback; /* NULL: nothing is mended */
+    bool fenced; /* each unit reaches its own tensors alone (fence.h) */
     Trace *trace, *nan; /* trace: NULL: not wanted */
     Part part[PARTS_MOST];
     int n_parts;

@@ -92,6 +92,7 @@ int session_open(Session **session, const Model *m, const SessionOptions *option
     if (!status && m->train && options->training) {
         s->mend = mend_create(m, s->device, options->folder, s->trace);
         if (!s->mend) status = fault_memory(fault);
+        if (s->mend && s->graphs) mend_unfence(s->mend);
     }
     if (status) {
         session_close(s);
