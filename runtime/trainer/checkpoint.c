@@ -1,12 +1,16 @@
 /* Checkpoints.  Needs: weights.  Breaks: nothing. */
 #define _POSIX_C_SOURCE 200809L
 #include "checkpoint.h"
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "weights.h"
 
 static const char FORMAT[] = "disc-gen checkpoint 1";
@@ -24,6 +28,37 @@ static int path_of(const char *folder, char *path, size_t size, Fault *fault)
 {
     int length = snprintf(path, size, "%s/checkpoint.safetensors", folder);
     return length < (int)size ? 0 : fault_set(fault, STATUS_USER, "--checkpoint: too long a path");
+}
+
+static void remove_partial(const char *folder)
+{
+    static const char half[] = "checkpoint.safetensors.partial.";
+    char path[4096];
+    DIR *listing = opendir(folder);
+    for (const struct dirent *entry; listing && (entry = readdir(listing));)
+        if (!strncmp(entry->d_name, half, sizeof half - 1) && snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path) unlink(path);
+    if (listing) closedir(listing);
+}
+
+/* A lock of the folder itself: nothing is left where a run is killed.  File systems that have none do without. */
+int checkpoint_claim(const char *folder, int *claim, Fault *fault)
+{
+    if (*claim >= 0) return 0;
+    *claim = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*claim < 0) return 0;
+    if (!flock(*claim, LOCK_EX | LOCK_NB)) {
+        remove_partial(folder);
+        return 0;
+    }
+    if (errno != EWOULDBLOCK) return 0;
+    checkpoint_leave(claim);
+    return fault_set(fault, STATUS_USER, "--checkpoint %s: another run writes there; name another folder, or wait for its end", folder);
+}
+
+void checkpoint_leave(int *claim)
+{
+    if (*claim >= 0) close(*claim);
+    *claim = -1;
 }
 
 int checkpoint_write(Session *session, const char *folder, const Place *place, Fault *fault)

@@ -17,6 +17,10 @@ typedef struct {
     bool hyper_given[OPTION_HYPERS];
 } Place;
 
+/* A folder has one run at a time: another one that writes there is the user's fault.  Takes away what runs that were killed left half
+ * written.  *claim: -1 before, and where there is no folder yet; checkpoint_leave gives it back. */
+int checkpoint_claim(const char *folder, int *claim, Fault *fault);
+void checkpoint_leave(int *claim);
 int checkpoint_write(Session *session, const char *folder, const Place *place, Fault *fault);
 /* Opens and checks it against the model; file stays open for checkpoint_load. */
 int checkpoint_open(TensorFile *file, const Model *m, const char *folder, Place *place, Fault *fault);

@@ -96,8 +96,37 @@ int check_writable(const char *option, const char *path, Fault *fault)
     if (!stat(path, &there) && S_ISDIR(there.st_mode))
         return fault_set(fault, STATUS_USER, "%s %s: wanted a file's name, found a folder", option, path);
     if (slash) snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + (slash == path), path);
-    if (!access(folder, W_OK)) return 0;
-    return fault_set(fault, STATUS_USER, "%s %s: nothing can be written there: %s", option, path, strerror(errno));
+    if (access(folder, W_OK)) return fault_set(fault, STATUS_USER, "%s %s: nothing can be written there: %s", option, path, strerror(errno));
+    if (!stat(path, &there) && !S_ISREG(there.st_mode)) return 0;
+    FileWriter writer = {0};
+    int status = file_writer_open(&writer, path, fault);
+    file_writer_abandon(&writer);
+    return status;
+}
+
+/* Whether a and b are one file, or would be. */
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    const bool a_there = !stat(a, &x), b_there = !stat(b, &y);
+    if (!a_there || !b_there) return !a_there && !b_there && !strcmp(a, b);
+    return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+int check_apart(const Options *o, Fault *fault)
+{
+    enum { WRITTEN = 4 }; /* so many of these, first */
+    const struct {
+        const char *option, *path;
+    } files[] = {{"--log", o->log},   {"--save-weights", o->save_weights}, {"--save-gradients", o->save_gradients}, {"--export", o->export_file},
+                 {"--data", o->data}, {"--batch-file", o->batch_file},     {"--load-weights", o->load_weights}};
+    for (int i = 0; i < WRITTEN; i++)
+        for (int k = i + 1; k < (int)(sizeof files / sizeof *files); k++) {
+            const bool trained_further = files[i].path == o->save_weights && files[k].path == o->load_weights;
+            if (!files[i].path || !files[k].path || trained_further || !same_file(files[i].path, files[k].path)) continue;
+            return fault_set(fault, STATUS_USER, "%s %s: that is the file of %s; name another one", files[i].option, files[i].path, files[k].option);
+        }
+    return 0;
 }
 
 int make_folder(const char *option, const char *folder, Fault *fault)

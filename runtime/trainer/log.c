@@ -16,9 +16,21 @@ static int open_as(Log *log, const char *path, const char *mode, Fault *fault)
     return log->out ? 0 : fault_set(fault, STATUS_USER, "--log %s: cannot be opened: %s", path, strerror(errno));
 }
 
+/* Before a log is written over what is there: that must be a log. */
+static int check_log(const char *path, Fault *fault)
+{
+    struct stat there;
+    if (!path || stat(path, &there) || !S_ISREG(there.st_mode)) return 0;
+    FILE *in = fopen(path, "r");
+    const int first = in ? getc(in) : EOF;
+    if (in) fclose(in);
+    return first == EOF || first == '{' ? 0 : fault_set(fault, STATUS_USER, "--log %s: is there and is no log; name another file", path);
+}
+
 int log_open(Log *log, const char *path, Fault *fault)
 {
-    return open_as(log, path, "w", fault);
+    int status = check_log(path, fault);
+    return status ? status : open_as(log, path, "w", fault);
 }
 
 /* A summary ends a run that now goes on. */
@@ -45,10 +57,12 @@ int log_reopen(Log *log, const char *path, int64_t step, Fault *fault)
 {
     FileWriter writer = {0};
     struct stat there;
+    int status = check_log(path, fault);
+    if (status) return status;
     bool a_file = path && !stat(path, &there) && S_ISREG(there.st_mode);
     FILE *in = a_file ? fopen(path, "r") : NULL;
     if (in) {
-        int status = file_writer_open(&writer, path, fault);
+        status = file_writer_open(&writer, path, fault);
         if (!status) status = copy_lines_before(in, &writer, step, fault);
         if (!status) status = file_writer_commit(&writer, fault);
         file_writer_abandon(&writer);

@@ -2,6 +2,7 @@
  * Needs and breaks nothing. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,13 @@
 #include <unistd.h>
 #include "programs.h"
 #include "trainer.h"
+
+/* Standard streams that are closed stay so: the next file opened would take their place, and get what is said. */
+static void hold_standard_streams(void)
+{
+    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
+        if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream) return;
+}
 
 /* The folder of the executable. */
 static void find_folder(const char *argv0, char *out, size_t size)
@@ -46,6 +54,7 @@ static int program_main(const Model *m, int program, int argc, char **argv)
     Options options;
     Fault *fault = calloc(1, sizeof *fault);
     if (!fault) return STATUS_FAULT;
+    hold_standard_streams();
     signal(SIGPIPE, SIG_IGN); /* a write that fails is reported, and does not end a run without its checkpoint */
     signal(SIGXFSZ, SIG_IGN);
     find_folder(argc > 0 ? argv[0] : NULL, folder, sizeof folder);

@@ -27,8 +27,10 @@ int check_budget(Session *session, const Program *program, const Data *data, int
 void tell_budget(const Session *session, const char *what, int64_t number, const StepResult *result);
 /* The fault of a batch that contradicts the model. */
 int anomaly_fault(int64_t batch, const Breach *breach, Fault *fault);
-/* Before hours of work: the folder of a file to be written is there.  path NULL: none is asked for. */
+/* Before hours of work: a file of that name can be made.  path NULL: none is asked for. */
 int check_writable(const char *option, const char *path, Fault *fault);
+/* No file that a run writes is one that it reads, or writes besides; only weights may be trained further in their place. */
+int check_apart(const Options *o, Fault *fault);
 /* Makes the folder that an option names, where it is missing; it can be written to. */
 int make_folder(const char *option, const char *folder, Fault *fault);
 /* Too many set aside: judged from the hundredth batch on, and at the end. */

@@ -27,6 +27,7 @@ typedef struct {
     Progress progress;
     Place place;
     TensorFile checkpoint; /* open while resuming */
+    int claim; /* of the checkpoint's folder */
     bool gradients_due, blind; /* blind: that not all results are looked at has been told */
     Fault *fault;
 } Training;
@@ -144,7 +145,9 @@ static int check_export(Training *t)
 static int open_training(Training *t)
 {
     const Options *o = t->options;
-    int status = check_writable("--save-weights", o->save_weights, t->fault);
+    int status = check_apart(o, t->fault);
+    if (!status && o->checkpoint) status = checkpoint_claim(o->checkpoint, &t->claim, t->fault);
+    if (!status) status = check_writable("--save-weights", o->save_weights, t->fault);
     if (!status) status = check_writable("--save-gradients", o->save_gradients, t->fault);
     if (!status) status = check_export(t);
     if (!status) status = settle(t);
@@ -152,6 +155,7 @@ static int open_training(Training *t)
     if (!status) status = open_session(t);
     if (!status && batch_create(&t->batch, t->model)) status = fault_memory(t->fault);
     if (!status && o->checkpoint) status = make_folder("--checkpoint", o->checkpoint, t->fault);
+    if (!status && o->checkpoint) status = checkpoint_claim(o->checkpoint, &t->claim, t->fault);
     if (!status && o->quarantine) status = make_folder("--quarantine", o->quarantine, t->fault);
     if (!status) status = o->resume ? log_reopen(&t->log, o->log, t->place.step, t->fault) : log_open(&t->log, o->log, t->fault);
     if (!status && o->resume) status = log_event(&t->log, "resume", t->place.step, NULL, t->fault);
@@ -167,6 +171,7 @@ static void close_training(Training *t)
     session_close(t->session);
     data_close(&t->data);
     tensor_file_close(&t->checkpoint);
+    checkpoint_leave(&t->claim);
 }
 
 /* ---- steps ---- */
@@ -359,7 +364,8 @@ static int step(Training *t)
 {
     StepResult result = {0};
     int status = data_batch(&t->data, t->place.step, &t->batch, t->fault);
-    if (!status) status = session_run(t->session, t->model->train, &t->batch, &result, t->fault);
+    if (status) return stop_with_checkpoint(t); /* the file may be mended, and this batch be the next one */
+    status = session_run(t->session, t->model->train, &t->batch, &result, t->fault);
     if (status == STATUS_BUDGET) return no_room(t);
     if (!status) status = tell_mended(t, &result);
     if (!status && result.nan) status = tell_nan(t);
@@ -434,7 +440,7 @@ static void show_limit(const Session *s)
 
 int train_program(const Model *m, const Options *options, const char *folder, Fault *fault)
 {
-    Training t = {.model = m, .options = options, .folder = folder, .fault = fault};
+    Training t = {.model = m, .options = options, .folder = folder, .fault = fault, .claim = -1};
     int signal_taken = 0;
     if (!m->train) return fault_set(fault, STATUS_USER, "this program was generated without training");
     int status = open_training(&t);
@@ -449,6 +455,7 @@ int train_program(const Model *m, const Options *options, const char *folder, Fa
         status = summarise(&t, status);
     }
     close_training(&t);
+    while (signal_taken && signals_taken()) {} /* sent again: it has been heard */
     signals_release(&signals);
     if (status || !signal_taken) return status;
     fault_set(fault, 128 + signal_taken, "stopped by signal %d after %" PRId64 " steps%s", signal_taken, t.place.step,

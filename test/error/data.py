@@ -36,6 +36,7 @@ t.safetensors(path("features.safetensors"), pair(8, features=7))
 t.safetensors(path("samples.safetensors"), dict(good, target=tracks(7)))
 t.safetensors(path("no_samples.safetensors"), pair(0))
 t.npz(path("no_samples.npz"), pair(0))
+t.safetensors(path("no_elements.safetensors"), {k: ("F32", [1 << 40, 0, 6], []) for k in good})
 
 # damaged files
 raw = open(path("good.safetensors"), "rb").read()
@@ -46,6 +47,9 @@ damaged = {
     "overlap": raw.replace(b"[960, 1920]", b"[950, 1910]"), "shape": raw.replace(b"[8, 5, 6]", b"[8, 5, 7]", 1),
     "negative": raw.replace(b"[8, 5, 6]", b"[-8,5,6]", 1), "dtype": raw.replace(b'"F32"', b'"F99"', 1),
 }
+for name, metadata in ("metadata_list", b'{"__metadata__":["a","b"],'), ("metadata_twice", b'{"__metadata__":{"a":"b"},"__metadata__":{"a":"b","c":"d"},'):
+    header = metadata + raw[9:8 + n]
+    damaged[name] = struct.pack("<Q", len(header)) + header + raw[8 + n:]
 for name, data in damaged.items():
     with open(path(name + ".safetensors"), "wb") as f: f.write(data)
 zipped = open(path("good.npz"), "rb").read()
@@ -54,6 +58,9 @@ for name, data in {"cut": zipped[:500], "crc": zipped.replace(t.pack("F32", good
 with zipfile.ZipFile(path("pickle.npz"), "w") as z:
     z.writestr("trajectory.npy", t.npy("F32", [8, 5, 6], good["trajectory"][2]))
     z.writestr("target.npy", t.npy("F32", [1], [0.0]).replace(b"'<f4'", b"'|O4'"))
+whole = open(path("target.npy"), "rb").read()
+for name, shape in ("npy_negative", b"(-8,5, 6, )"), ("npy_real", b"(8.0,30, )"), ("npy_open", b"(8, 5, 6,  "):
+    with open(path(name + ".npy"), "wb") as f: f.write(whole.replace(b"(8, 5, 6, )", shape))
 with open(path("cut.npy"), "wb") as f: f.write(open(path("target.npy"), "rb").read()[:-4])
 
 # batches, one of them wrong
@@ -119,3 +126,4 @@ batches("rows_differ.safetensors", rows(2), rows(3, more=1), rows(2))
 batches("label_shape.safetensors", rows(2), dict(rows(2), target=("I64", [1], [1])), rows(2))
 batches("label_all_ignored.safetensors", rows(2), rows(1, -100), rows(2))
 batches("label_floats.safetensors", dict(rows(2), target=("F32", [2], [0.0, 1.0])))
+t.safetensors(path("far.safetensors"), {"step%d.%s" % (k, name): tensor for k in (0, 2000000000) for name, tensor in pair(2).items()})

@@ -21,17 +21,21 @@ expect "float16 is read with one notice" 0 "$tracks" --data "$d/halves.safetenso
 expect "ints are widened" 0 "$letters" --batch-file "$d/letters_i32.safetensors" --progress never
 
 # files as a whole
-for name in no_target no_input rank integers bools features samples no_samples empty text short header_only header_cut header_huge header_no_json longer \
-    overlap shape negative dtype; do
+for name in no_target no_input rank integers bools features samples no_samples no_elements empty text short header_only header_cut header_huge header_no_json longer \
+    overlap shape negative dtype metadata_list metadata_twice; do
     expect "data: $name" 2 "$tracks" --data "$d/$name.safetensors" --progress never
 done
 for name in no_samples cut crc pickle; do expect "npz: $name" 2 "$tracks" --data "$d/$name.npz" --progress never; done
 expect "npy without a name" 2 "$tracks" --data "$d/target.npy"
 expect "npy cut" 2 "$tracks" --data "trajectory=$d/trajectory.npy,target=$d/cut.npy"
 expect "npy of no file" 2 "$tracks" --data "trajectory=$d/trajectory.npy,target=$d/nowhere.npy"
+for name in npy_negative npy_real npy_open; do expect "$name" 2 "$tracks" --data "trajectory=$d/trajectory.npy,target=$d/$name.npy"; done
+mkfifo "$d/pipe"
+expect "a pipe that nobody writes into" 2 timeout 20 "$tracks" --data "$d/pipe"
+expect "npy, a pipe" 2 timeout 20 "$tracks" --data "trajectory=$d/trajectory.npy,target=$d/pipe"
 expect "no such file" 2 "$tracks" --data "$d/nowhere.npz"
 expect "a folder" 2 "$tracks" --data "$d"
-for name in gap rank_all none good; do expect "batches: $name" 2 "$tracks" --batch-file "$d/$name.safetensors"; done
+for name in gap far rank_all none good; do expect "batches: $name" 2 "$tracks" --batch-file "$d/$name.safetensors"; done
 expect "floats never become integers" 2 "$letters" --batch-file "$d/letters_floats.safetensors"
 expect "weights that are none" 2 "$tracks" --data "$d/good.npz" --load-weights "$d/model.safetensors.txt"
 expect "weights of another model" 2 "$tracks" --data "$d/good.npz" --load-weights "$(dirname "$letters")/weights.safetensors"
@@ -45,9 +49,23 @@ for option in "--steps -1" "--steps 1.5" "--epochs x" "--batch-size 0" "--lr fas
     # shellcheck disable=SC2086
     expect "option: $(echo "$option" | sed "s|$d|@|")" 2 "$tracks" --data "$d/good.npz" --progress never $option
 done
+# what is written over what is read, or over another result; names that are too long, before a step is taken
+cp "$d/good.npz" "$d/mine.npz"
+for option in "--log $d/mine.npz" "--save-weights $d/mine.npz" "--export $d/mine.npz" "--log $d/one --save-weights $d/one" \
+    "--log $d/good.safetensors" "--save-weights $d/$(printf %250s | tr ' ' x)"; do
+    # shellcheck disable=SC2086
+    expect "written over: $(echo "$option" | sed "s|$d|@|g")" 2 "$tracks" --data "$d/mine.npz" --progress never $option
+done
+cmp "$d/good.npz" "$d/mine.npz" || fail "data was written over"
+"$tracks" --data "$d/good.npz" --steps 1 --progress never --save-weights "$d/further" >"$d/said.out" && expect "weights trained further in their place" 0 "$tracks" --data "$d/good.npz" \
+    --steps 1 --progress never --load-weights "$d/further" --save-weights "$d/further"
 expect "no epochs" 0 "$tracks" --data "$d/good.npz" --progress never --epochs 0 --log "$d/no_steps"
 [ ! -s "$d/no_steps" ] || fail "no epochs: steps were taken"
 expect "nothing to do" 2 "$tracks"
+
+"$tracks" --batch-file "$d/fixed.safetensors" --max-skipped 34% --progress never --log "$d/closed.log" --checkpoint "$d/closed" <&- >&- 2>&-
+if grep -v '^{' "$d/closed.log"; then fail "closed streams: the log holds what is said"; fi
+expect "closed streams: the checkpoint" 0 "$tracks" --batch-file "$d/batches.safetensors" --progress never --checkpoint "$d/closed" --resume --steps 4 --max-skipped 34%
 
 # one batch of a stream: it has number 1, after a step that is taken and before one that is not
 stop() { # trainer, name of the file

@@ -15,7 +15,9 @@ for name in letters flow tracks shapes; do
     check "$name: the same said" diff "$scratch/$name.1" "$scratch/$name.2"
     "$DISC_GEN" models/$name.onnx -o "$scratch/$name" >/dev/null 2>&1
     check "$name: the same bytes over themselves" diff -r "$scratch/$name" "$scratch/elsewhere/another folder"
-    rm -rf "$scratch/elsewhere/another folder"
+    "$DISC_GEN" models/$name.onnx -o "$scratch/closed" <&- >&- 2>&-
+    check "$name: the same bytes with standard streams closed" diff -r "$scratch/closed" "$scratch/$name"
+    rm -rf "$scratch/elsewhere/another folder" "$scratch/closed"
     if grep -rIl -e "$scratch" -e "$PWD" "$scratch/$name"; then fail "$name: a path of this machine stands in the folder"; fi
 done
 

@@ -2,21 +2,23 @@
 
 resume.py TRAINER DATA FOLDER      a step is slowed down so that signals find one; every wait is for a line of the log
 """
-import os, signal, subprocess, sys, time
+import os, shutil, signal, subprocess, sys, time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import checks
 from checks import fail
 
 trainer, data, folder = sys.argv[1:4]
 STEPS = 24
-COMMON = [trainer, "--data", data, "--batch-size", "3", "--steps", str(STEPS), "--progress", "never", "--seed", "5"]
+COMMON = [trainer, "--batch-size", "3", "--steps", str(STEPS), "--progress", "never", "--seed", "5"]
 SLOW = dict(os.environ, DISC_FAULT="slow_copy=4000")
 
 
 def place(name): return os.path.join(folder, name)
 
 
-def arguments(name, *more): return COMMON + ["--checkpoint", place(name), "--log", place(name + ".log"), *more]
+def arguments(name, *more):
+    which = [] if "--data" in more else ["--data", data]
+    return COMMON + which + ["--checkpoint", place(name), "--log", place(name + ".log"), *more]
 
 
 def lines(name): return checks.lines(place(name + ".log"))
@@ -34,11 +36,19 @@ def run(name, *more, **options):
     if r.returncode: fail("%s %s: status %d: %s" % (name, " ".join(more), r.returncode, r.stderr))
 
 
-def interrupt(name, number, at, *more):
-    """Starts a run, sends the signal once the log has `at` steps, returns the exit status as a shell would see it."""
-    p = subprocess.Popen(arguments(name, *more), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=SLOW, text=True)
+def start(name, *more): return subprocess.Popen(arguments(name, *more), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=SLOW, text=True)
+
+
+def wait(name, p, at):
+    """Until the log has `at` steps."""
     deadline = time.time() + 60
     while len(steps(name)) < at and p.poll() is None and time.time() < deadline: time.sleep(0.002)
+
+
+def interrupt(name, number, at, *more):
+    """Starts a run, sends the signal once the log has `at` steps, returns the exit status as a shell would see it."""
+    p = start(name, *more)
+    wait(name, p, at)
     p.send_signal(number)
     said = p.communicate(timeout=60)[1]
     return (p.returncode if p.returncode >= 0 else 128 - p.returncode), said
@@ -74,6 +84,16 @@ run(name, "--resume")
 same(name, "kill -9")
 if [f for f in os.listdir(place(name)) if f != "checkpoint.safetensors"]: fail("kill -9: files are left: %s" % os.listdir(place(name)))
 
+# more signals while the first one is heard
+name = "impatient"
+p = start(name)
+wait(name, p, 4)
+for number in signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT: p.send_signal(number)
+said = p.communicate(timeout=60)[1]
+if p.returncode not in (129, 130, 143) or "checkpoint is written" not in said: fail("three signals: status %d: %s" % (p.returncode, said))
+run(name, "--resume")
+same(name, "three signals")
+
 # twice interrupted, without a step between; a folder that is resumed when it is done
 name = "twice"
 interrupt(name, signal.SIGINT, 4)
@@ -96,6 +116,31 @@ interrupt(name, signal.SIGINT, 5)
 with open(place(name) + "/checkpoint.safetensors.partial.1", "wb") as f: f.write(b"\0" * 100)
 run(name, "--resume")
 same(name, "a half checkpoint beside")
+if os.path.exists(place(name) + "/checkpoint.safetensors.partial.1"): fail("a half checkpoint is still there")
+
+# two runs in one folder: the second one is refused, the first one does not notice
+name = "both"
+first = start(name)
+wait(name, first, 5)
+for more in [], ["--resume"]:
+    second = subprocess.run([*COMMON, "--data", data, "--checkpoint", place(name), *more], capture_output=True, text=True, timeout=60)
+    if second.returncode != 2 or "another run writes there" not in second.stderr: fail("a second run %s: status %d: %s" % (more, second.returncode, second.stderr))
+if first.communicate(timeout=60) and first.returncode: fail("the first of two runs: status %d" % first.returncode)
+same(name, "the first of two runs")
+
+# data that is cut short while it is read: a checkpoint of what was done, and no bus error
+name = "short"
+whole_data = os.path.splitext(data)[0] + ".safetensors"
+mine = place("short.safetensors")
+shutil.copy(whole_data, mine)
+first = start(name, "--data", mine)
+wait(name, first, 5)
+os.truncate(mine, 100)
+said = first.communicate(timeout=60)[1]
+if first.returncode != 2 or "cut short while it was in use" not in said: fail("data cut short: status %d: %s" % (first.returncode, said))
+shutil.copy(whole_data, mine)
+run(name, "--resume", "--data", mine)
+same(name, "data cut short")
 
 # checkpoints that are none
 whole = checkpoint("whole")
