@@ -38,7 +38,7 @@ SHORT_TYPES(CONV)
 #undef CONV
 
 /* The numbers after groups: RANK each of x, y, k, stride, dilation, low. */
-template <int RANK, class... Numbers> static Conv conv_shape(int64_t n, int64_t c, int64_t o, int64_t groups, Numbers... numbers)
+template <int RANK, class... Numbers> static constexpr Conv conv_shape(int64_t n, int64_t c, int64_t o, int64_t groups, Numbers... numbers)
 {
     static_assert(sizeof...(numbers) == 6 * RANK, "six numbers a spatial axis");
     const int64_t given[] = {(int64_t)numbers...};
@@ -64,4 +64,8 @@ CONV_RANK(1)
 CONV_RANK(2)
 CONV_RANK(3)
 #undef CONV_RANK
+
+#if defined(VARIANT_DIMS) && !defined(__CUDACC__)
+#include "conv_known.h"
+#endif
 #endif

@@ -1,7 +1,7 @@
 /* conv.h on the processor.
  *
- * Floats and doubles: kernels of one tap as products (conv_dot.h), others with channels last where sizes suit that (conv_last.h), else through tiles (conv_tile.h), channels that stand
- * alone through conv_depthwise.h.  16-bit floats as floats (conv_short.h), other types result by result (conv_plain.h).
+ * Floats and doubles: kernels of one tap as products (conv_dot.h), few channels along one axis with positions in lanes (conv_rows.h), others with
+ * channels last where sizes suit that (conv_last.h), else through tiles (conv_tile.h), channels that stand alone through conv_depthwise.h.  16-bit floats as floats (conv_short.h), other types result by result (conv_plain.h).
  *
  * Tiles, with K pairs of a channel of the group and a tap:
  *
@@ -16,6 +16,7 @@
 #include "conv_dot.h"
 #include "conv_short.h"
 #include "conv_last.h"
+#include "conv_rows.h"
 
 enum {
     TILE_PAIRS = 256,
@@ -27,10 +28,11 @@ enum {
     SUM_PAIRS = 128
 };
 
-static bool worth_sharing(const Conv &s)
-{
-    return (double)s.n * (double)s.o * (double)(s.c / s.groups) * (double)(volume(s.k) * volume(s.y)) > HOST_GRAIN;
-}
+/* A shape as it is given. */
+struct GivenShape {
+    const Conv &shape;
+    const Conv &operator()() const { return shape; }
+};
 
 /* How many channels' columns a tile holds. */
 static int64_t tile_channels(const Conv &s)
@@ -154,7 +156,7 @@ template <class T> static void conv_of(Step *s, T *y, const T *x, const T *w, co
         return;
     else if (is_depthwise(shape))
         depthwise(y, x, w, shape);
-    else if (!conv_last(y, x, w, shape, worth_sharing(shape)))
+    else if (!conv_rows(y, x, w, GivenShape{shape}) && !conv_last(y, x, w, shape, worth_sharing(shape)))
         conv_tiles(y, x, w, shape);
 }
 template <class T> static void conv_grad_input_of(Step *s, T *dx, const T *dy, const T *w, const Conv &shape)
@@ -169,7 +171,8 @@ template <class T> static void conv_grad_input_of(Step *s, T *dx, const T *dy, c
         return;
     else if (is_depthwise(shape))
         depthwise_grad_input(dx, dy, w, shape);
-    else if (!conv_last_grad_input(dx, dy, w, shape, worth_sharing(shape)))
+    else if (!conv_rows_grad_input(dx, dy, w, GivenShape{shape}) &&
+             !conv_last_grad_input(dx, dy, w, shape, worth_sharing(shape)))
         grad_input_tiles(dx, dy, w, shape);
 }
 template <class T> static void conv_grad_weight_of(Step *s, T *dw, const T *dy, const T *x, const Conv &shape)
