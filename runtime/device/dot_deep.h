@@ -7,7 +7,7 @@
 #define DEVICE_DOT_DEEP_H
 #include "tile.h"
 
-enum { DEEP_CHUNK = 192, DEEP_ROWS = 64, DEEP_LEAST = 256, DEEP_SUMS = 1 << 17, NARROW_BYTES = 512 };
+enum { DEEP_CHUNK = 192, DEEP_ROWS = 64, DEEP_COLUMNS = 512, DEEP_LEAST = 256, DEEP_SUMS = 1 << 17, NARROW_BYTES = 512 };
 
 /* rows of `width` elements out of rows of `from_row`, the missing ones 0 */
 template <class T> static void pack_columns(T *to, const T *from, int64_t rows, int64_t from_row, int64_t columns, int64_t width)
@@ -20,28 +20,34 @@ template <class T> static void pack_columns(T *to, const T *from, int64_t rows, 
     }
 }
 
-/* Some rows of c and its columns first to last. */
+/* Groups of rows of c, `first` to `last` of so many, and its columns left to right, DEEP_COLUMNS at most: of each chunk b is packed once
+ * for all of these rows. */
 template <class T>
-static void deep_part(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, int64_t rows, int64_t first, int64_t last,
-                      bool add)
+static void deep_part(T *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, int64_t first, int64_t last, int64_t groups, int64_t left,
+                      int64_t right, bool add)
 {
     constexpr int V = 2, WIDTH = V * Lanes<T>::N;
-    alignas(64) T some_a[DEEP_CHUNK * DEEP_ROWS], some_b[DEEP_CHUNK * WIDTH], sums[DEEP_ROWS * WIDTH];
+    alignas(64) T some_a[DEEP_CHUNK * DEEP_ROWS], some_b[DEEP_CHUNK * DEEP_COLUMNS], sums[DEEP_ROWS * WIDTH];
     for (int64_t at = 0; at < k; at += DEEP_CHUNK, add = true) {
         const int64_t depth = k - at < DEEP_CHUNK ? k - at : (int64_t)DEEP_CHUNK;
-        pack_columns(some_a, a + at * m, depth, m, rows, (int64_t)DEEP_ROWS);
-        for (int64_t j = first; j < last; j += WIDTH) {
-            const int64_t columns = last - j < WIDTH ? last - j : (int64_t)WIDTH;
-            pack_columns(some_b, b + at * n + j, depth, n, columns, (int64_t)WIDTH);
-            const T *const from[V] = {some_b, some_b + Lanes<T>::N};
-            if (columns == WIDTH && add) {
-                register_rows<block_rows(V), V, true>(rows, c + j, n, some_a, 1, DEEP_ROWS, from, WIDTH, depth);
-            } else if (columns == WIDTH) {
-                register_rows<block_rows(V), V, false>(rows, c + j, n, some_a, 1, DEEP_ROWS, from, WIDTH, depth);
-            } else {
-                register_rows<block_rows(V), V, false>(rows, sums, WIDTH, some_a, 1, DEEP_ROWS, from, WIDTH, depth);
-                for (int64_t r = 0; r < rows; r++)
-                    for (int64_t i = 0; i < columns; i++) c[r * n + j + i] = (add ? c[r * n + j + i] : T(0)) + sums[r * WIDTH + i];
+        for (int64_t j = left; j < right; j += WIDTH)
+            pack_columns(some_b + (j - left) * DEEP_CHUNK, b + at * n + j, depth, n, right - j < WIDTH ? right - j : (int64_t)WIDTH, (int64_t)WIDTH);
+        for (int64_t group = first; group < last; group++) {
+            const int64_t row = group * m / groups, rows = (group + 1) * m / groups - row;
+            pack_columns(some_a, a + at * m + row, depth, m, rows, (int64_t)DEEP_ROWS);
+            for (int64_t j = left; j < right; j += WIDTH) {
+                const int64_t columns = right - j < WIDTH ? right - j : (int64_t)WIDTH;
+                const T *const panel = some_b + (j - left) * DEEP_CHUNK, *const from[V] = {panel, panel + Lanes<T>::N};
+                T *const to = c + row * n + j;
+                if (columns == WIDTH && add) {
+                    register_rows<block_rows(V), V, true>(rows, to, n, some_a, 1, DEEP_ROWS, from, WIDTH, depth);
+                } else if (columns == WIDTH) {
+                    register_rows<block_rows(V), V, false>(rows, to, n, some_a, 1, DEEP_ROWS, from, WIDTH, depth);
+                } else {
+                    register_rows<block_rows(V), V, false>(rows, sums, WIDTH, some_a, 1, DEEP_ROWS, from, WIDTH, depth);
+                    for (int64_t r = 0; r < rows; r++)
+                        for (int64_t i = 0; i < columns; i++) to[r * n + i] = (add ? to[r * n + i] : T(0)) + sums[r * WIDTH + i];
+                }
             }
         }
     }
@@ -83,12 +89,16 @@ template <class T> static bool deep_dot(T *c, const T *a, const T *b, int64_t m,
             narrow_dot<1>(c, a, b, m, n, k, add);
         return true;
     }
-    const int64_t threads = threads_most(), groups = (m + DEEP_ROWS - 1) / DEEP_ROWS, blocks = (n + WIDTH - 1) / WIDTH;
-    const int64_t wanted = (threads + groups - 1) / groups, splits = wanted < blocks ? wanted : blocks;
-    share_out(groups * splits, true, [=](int64_t part) {
-        const int64_t group = part / splits, split = part % splits, row = group * m / groups, rows = (group + 1) * m / groups - row;
-        const int64_t first = split * blocks / splits * WIDTH, end = (split + 1) * blocks / splits * WIDTH;
-        deep_part(c + row * n, a + row, b, m, n, k, rows, first, end < n ? end : n, add);
+    const int64_t groups = (m + DEEP_ROWS - 1) / DEEP_ROWS, blocks = (n + WIDTH - 1) / WIDTH, tasks = 2 * threads_most();
+    const int64_t down = groups < tasks ? groups : tasks, least = (n + DEEP_COLUMNS - 1) / DEEP_COLUMNS, wanted = tasks / (2 * down);
+    const int64_t across = wanted < least ? least : wanted < blocks ? wanted : blocks;
+    share_runs(down * across, true, [=](int64_t first, int64_t last) {
+        for (int64_t task = first; task < last;) {
+            const int64_t split = task / down, begin = task % down, end = begin + last - task < down ? begin + last - task : down;
+            const int64_t left = split * blocks / across * WIDTH, right = (split + 1) * blocks / across * WIDTH;
+            deep_part(c, a, b, m, n, k, begin * groups / down, end * groups / down, groups, left, right < n ? right : n, add);
+            task += end - begin;
+        }
     });
     return true;
 }
