@@ -115,16 +115,33 @@ struct Threads {
     }
 };
 
+/* The system begins a thread where it likes, often on its maker's core, and parts the two only some milliseconds later, which may be many
+ * steps.  So a thread begins on a core of its own; from there on it runs where the system wants it. */
 struct Member {
     Threads *threads;
     int self;
+    cpu_set_t everywhere;
 };
 static void *serve(void *argument)
 {
     const Member member = *(Member *)argument;
     delete (Member *)argument;
+    if (CPU_COUNT(&member.everywhere)) pthread_setaffinity_np(pthread_self(), sizeof member.everywhere, &member.everywhere);
     member.threads->serve(member.self);
     return NULL;
+}
+/* The core that a thread begins on: the self-th of those that the program may use, counted from its maker's. */
+static void begin_at(pthread_attr_t *attributes, const cpu_set_t *everywhere, int self)
+{
+    const int cores = CPU_COUNT(everywhere);
+    int core = sched_getcpu();
+    if (core < 0 || cores < 2) return;
+    for (int i = self % cores; i > 0;)
+        if (core = (core + 1) % CPU_SETSIZE; CPU_ISSET(core, everywhere)) i--;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    pthread_attr_setaffinity_np(attributes, sizeof one, &one);
 }
 
 /* They live as long as the program.  Where the system gives no more threads, there are fewer. */
@@ -140,10 +157,16 @@ static Threads *threads_new(void)
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    cpu_set_t everywhere;
+    CPU_ZERO(&everywhere);
+    const bool known = !pthread_getaffinity_np(pthread_self(), sizeof everywhere, &everywhere);
     for (all->n = 1; all->n < most; all->n++) { /* nobody reads it before the first round */
         pthread_t thread;
-        Member *const member = new Member{all, all->n};
+        Member *const member = new Member{all, all->n, everywhere};
+        if (known) begin_at(&attributes, &everywhere, all->n);
         if (!pthread_create(&thread, &attributes, serve, member)) continue;
+        pthread_attr_setaffinity_np(&attributes, sizeof everywhere, &everywhere); /* that core may be gone */
+        if (known && !pthread_create(&thread, &attributes, serve, member)) continue;
         delete member;
         break;
     }
