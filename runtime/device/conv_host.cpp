@@ -187,7 +187,7 @@ template <class T> static void conv_grad_weight_of(Step *s, T *dw, const T *dy, 
         return;
     else if (is_depthwise(shape))
         depthwise_grad_weight(dw, dy, x, shape);
-    else if (!conv_last_grad_weight(dw, dy, x, shape, worth_sharing(shape)))
+    else if (!conv_rows_grad_weight(dw, dy, x, GivenShape{shape}) && !conv_last_grad_weight(dw, dy, x, shape, worth_sharing(shape)))
         grad_weight_tiles(dw, dy, x, shape);
 }
 #define SHORT(T)                                                                                                                   \

@@ -29,7 +29,7 @@ static void compare(bool known)
     constexpr Conv shape = conv_shape<1>(n, c, o, (int64_t)1, x, y, k, stride, dilation, low);
     if (suits_rows<T>(shape, false) != known) printf("%d x %d: not what is expected\n", (int)x, (int)k), failed++;
     const std::vector<T> in = numbers<T>(n * c * x, 1), gradient = numbers<T>(n * o * y, 2), w = numbers<T>(o * c * k, 3);
-    std::vector<T> made(n * o * y), own(n * o * y), d_made(n * c * x), d_own(n * c * x);
+    std::vector<T> made(n * o * y), own(n * o * y), d_made(n * c * x), d_own(n * c * x), w_made(o * c * k), w_own(o * c * k);
     Step s = {};
     conv1d(&s, made.data(), in.data(), w.data(), n, c, o, 1, x, y, k, stride, dilation, low);
     conv(&s, own.data(), in.data(), w.data(), shape);
@@ -37,6 +37,9 @@ static void compare(bool known)
     conv1d_grad_input(&s, d_made.data(), gradient.data(), w.data(), n, c, o, 1, x, y, k, stride, dilation, low);
     conv_grad_input(&s, d_own.data(), gradient.data(), w.data(), shape);
     same("dx", s, d_made, d_own);
+    conv1d_grad_weight(&s, w_made.data(), gradient.data(), in.data(), n, c, o, 1, x, y, k, stride, dilation, low);
+    conv_grad_weight(&s, w_own.data(), gradient.data(), in.data(), shape);
+    same("dw", s, w_made, w_own);
 }
 
 int main()
@@ -45,6 +48,7 @@ int main()
     compare<float, 5, 16, 16, 50, 25, 3, 2, 2, 2>(true);
     compare<float, 3, 9, 13, 65, 33, 4, 2, 1, 2>(true);
     compare<float, 2, 3, 5, 200, 200, 3, 1, 3, 3>(true);
+    compare<float, 20, 2, 35, 70, 36, 6, 2, 2, 6>(true);
     compare<double, 3, 7, 16, 50, 46, 5, 1, 1, 0>(true);
     compare<double, 3, 6, 7, 41, 19, 3, 2, 1, -1>(true);
     compare<float, 4, 7, 16, 3, 3, 3, 1, 1, 1>(false);
