@@ -13,6 +13,7 @@
 #include "emit/apart.h"
 #include "emit/names.h"
 #include "emit/program_private.h"
+#include "emit/repeats.h"
 #include "emit/step_private.h"
 #include "ir/view.h"
 #include "support/diag.h"
@@ -24,6 +25,7 @@ typedef struct {
     Value *where, *target;
     const char *name; /* of the flag, as a parameter */
 } Kept;
+enum { GROUP_OPS_SEEN = 64 };
 typedef struct {
     Graph *graph;
     VEC(Kept) kept;
@@ -32,23 +34,29 @@ typedef struct {
     Values in;        /* of the group's graph, beside graph->inputs */
     const char *name; /* of the group's first kernel */
 } Twin;
+typedef VEC(int) Numbers;
+typedef struct { /* of the first of some groups that are alike */
+    const Twin *twin;
+    Numbers in, targets, of; /* of Twin.in, of what is assigned, of a result of each operation that the graph copies */
+} Known;
 struct Apart {
     Arena *arena;
     Kernels *kernels;
     Pointers *of; /* Group -> Twin */
-    Map *alike;   /* a graph but for its names -> the first Twin that has it */
+    Repeats *repeats; /* groups that are alike -> Known */
+    Map *alike;   /* a graph but for its names -> the first Twin that has it: groups that differ may come to one graph */
     VEC(const Twin *) list;
 };
 
 Apart *apart_new(Arena *arena, Kernels *kernels)
 {
     Apart *apart = NEW(arena, Apart);
-    *apart = (Apart){.arena = arena, .kernels = kernels, .of = pointers_new(arena), .alike = map_new(arena)};
+    *apart = (Apart){.arena = arena, .kernels = kernels, .of = pointers_new(arena), .repeats = repeats_new(arena), .alike = map_new(arena)};
     return apart;
 }
 
 /* What is assigned becomes a choice between the new and the old, made of two further results of the graph. */
-static void cut_apart(Apart *apart, Twin *twin, Graph *g, const Group *group, Value **map)
+static void cut_apart(Apart *apart, Twin *twin, Graph *g, const Group *group, Value **map, Ops *of)
 {
     Values results = {0};
     for (int o = 0; o < group->out.n; o++)
@@ -59,7 +67,7 @@ static void cut_apart(Apart *apart, Twin *twin, Graph *g, const Group *group, Va
         vec_push(apart->arena, &results, assign->in[2]);
         vec_push(apart->arena, &results, assign->in[0]);
     }
-    twin->graph = graph_cut(g, "apart", &results, &group->in, map, &twin->in);
+    twin->graph = graph_cut(g, apart->arena, "apart", &results, &group->in, map, &twin->in, of);
     Values *outputs = &twin->graph->outputs;
     for (int o = 0, where = group->out.n; o < group->out.n; o++) {
         const Op *assign = assign_where(group, group->out.at[o]);
@@ -73,19 +81,21 @@ static void cut_apart(Apart *apart, Twin *twin, Graph *g, const Group *group, Va
     outputs->n = group->out.n;
 }
 
-/* The kernels are there: they are for one more group's nodes. */
-static void take_as(Apart *apart, Twin *twin, const Twin *like)
+/* The kernels are there: they are for one more group's nodes.  of: that group's operations, as the graph has copies of them. */
+static void take_as(Apart *apart, Twin *twin, const Twin *like, const Ops *of)
 {
-    const Graph *g = twin->graph;
-    const Op **by_id = NEW_ARRAY(apart->arena, const Op *, g->next_op + 1);
-    for (int o = 0; o < g->ops.n; o++) by_id[g->ops.at[o]->id] = g->ops.at[o];
+    Op *own_ops[GROUP_OPS_SEEN];
     for (int i = 0; i < like->groups->list.n; i++) {
         const Group *group = like->groups->list.at[i];
         const GroupLaunches *l = pointers_get(like->launches->of, group);
         Group own = *group;
-        own.ops = (Ops){0};
-        for (int o = 0; o < group->ops.n; o++) vec_push(apart->arena, &own.ops, (Op *)by_id[group->ops.at[o]->id]);
-        if (l) kernels_also_for(apart->kernels, l->at, l->n, &own);
+        if (!l) continue;
+        own.ops = (Ops){.at = own_ops, .room = GROUP_OPS_SEEN};
+        for (int o = 0; o < group->ops.n; o++) {
+            const int copied = group->ops.at[o]->id;
+            vec_push(apart->arena, &own.ops, copied < of->n ? of->at[copied] : group->ops.at[o]);
+        }
+        kernels_also_for(apart->kernels, l->at, l->n, &own);
     }
     for (int k = 0; k < twin->kept.n; k++) twin->kept.at[k].where = like->kept.at[k].where;
     twin->graph = like->graph;
@@ -101,17 +111,59 @@ static const char *key_of(Apart *apart, const Twin *twin, const Group *group)
     return key;
 }
 
+/* Adds the number that a group's words tell of v; false where they tell nothing of it. */
+static bool add_number(const Apart *apart, Numbers *numbers, const Value *v)
+{
+    const int number = repeats_number(apart->repeats, v);
+    vec_push(apart->arena, numbers, number);
+    return number >= 0;
+}
+
+/* Keeps what a group that is alike may take. */
+static void remember(Apart *apart, const GroupWords *words, const Twin *twin, const Ops *of)
+{
+    Known *known = NEW(apart->arena, Known);
+    bool all = true;
+    known->twin = twin;
+    for (int i = 0; i < twin->in.n; i++) all &= add_number(apart, &known->in, twin->in.at[i]);
+    for (int k = 0; k < twin->kept.n; k++) all &= add_number(apart, &known->targets, twin->kept.at[k].target);
+    for (int o = 0; o < of->n; o++) all &= add_number(apart, &known->of, of->at[o]->out[0]);
+    if (all) repeats_add(apart->repeats, words)->kept = known;
+}
+
+static void take_again(Apart *apart, Twin *twin, const GroupWords *words, const Known *known)
+{
+    Ops of = {0};
+    twin->kept = known->twin->kept;
+    twin->kept.at = NEW_ARRAY(apart->arena, Kept, twin->kept.n + 1);
+    for (int k = 0; k < twin->kept.n; k++) {
+        twin->kept.at[k] = known->twin->kept.at[k];
+        twin->kept.at[k].target = words->values.at[known->targets.at[k]];
+    }
+    for (int i = 0; i < known->in.n; i++) vec_push(apart->arena, &twin->in, words->values.at[known->in.at[i]]);
+    for (int o = 0; o < known->of.n; o++) vec_push(apart->arena, &of, words->values.at[known->of.at[o]]->def);
+    take_as(apart, twin, known->twin, &of);
+}
+
 static void take_apart(Apart *apart, Symbols *symbols, Graph *g, const Group *group, const char *name, Value **map)
 {
     Twin *twin = NEW(apart->arena, Twin);
+    Ops of = {0};
     twin->name = name;
-    cut_apart(apart, twin, g, group, map);
     pointers_set(apart->of, group, twin);
+    const GroupWords *words = repeats_words(apart->repeats, group, 0);
+    const Repeated *first = words->none ? NULL : repeats_find(apart->repeats, words);
+    if (first) {
+        take_again(apart, twin, words, first->kept);
+        return;
+    }
+    cut_apart(apart, twin, g, group, map, &of);
+    if (!words->none) remember(apart, words, twin, &of);
     const char *key = key_of(apart, twin, group);
     const Twin *like = key ? map_get(apart->alike, key) : NULL;
     if (like) {
         kernels_blocks(apart->kernels, twin->graph);
-        take_as(apart, twin, like);
+        take_as(apart, twin, like, &of);
         return;
     }
     if (group->kind == GROUP_ATTENTION) {
@@ -388,6 +440,7 @@ typedef struct {
 typedef struct {
     Layout *l;
     Map *of; /* text -> Function */
+    Map *same; /* a graph, and which results do not lie where an operand lies -> Function */
     Map *names;
     VEC(Function *) list;
 } Functions;
@@ -410,32 +463,51 @@ static Function *function_of(Functions *all, const Layout *brief, const Parts *p
     return f;
 }
 
+/* Units whose graphs are alike, and whose results lie as far from their operands, need not be written again to be found equal. */
+static Function *function_for(Functions *all, const Twin *twin, const Program *p, const Unit *unit, Layout *brief)
+{
+    Buf key = {.arena = brief->arena};
+    buf_printf(&key, "%p ", (void *)twin->graph);
+    for (int o = 0; o < unit->group->out.n; o++)
+        buf_put(&key, is_apart_from(program_place(p, unit->group->out.at[o]), p, &twin->in) ? "+" : "-");
+    Function *f = map_get(all->same, buf_text(&key));
+    if (f) {
+        f->alike++;
+        return f;
+    }
+    const Parts parts = parts_of(brief, twin, p, unit->group);
+    f = function_of(all, brief, &parts, twin, unit);
+    map_set(all->same, buf_text(&key), f);
+    return f;
+}
+
 /* All but the call, and the function where it is a new one, is given back. */
-static void call_text(Buf *out, Functions *all, const Twin *twin, const Program *p, const Unit *unit)
+static void call_text(Buf *out, Functions *all, const Twin *twin, const Program *p, const Unit *unit, Arena *scratch)
 {
     Layout brief = *all->l, *l = &brief;
-    l->arena = arena_new();
-    const Parts parts = parts_of(l, twin, p, unit->group);
-    Buf call = {.arena = l->arena};
-    buf_printf(&call, "%s(s, memory", function_of(all, l, &parts, twin, unit)->name);
-    for (int i = 0; i < parts.results.n; i++) buf_printf(&call, ", %s", pointer(l, p, parts.results.at[i].value));
+    l->arena = scratch;
+    Buf call = {.arena = scratch};
+    buf_printf(&call, "%s(s, memory", function_for(all, twin, p, unit, l)->name);
+    for (int i = 0; i < unit->group->out.n; i++) buf_printf(&call, ", %s", pointer(l, p, unit->group->out.at[i]));
     for (int i = 0; i < twin->kept.n; i++) buf_printf(&call, ", %s", kept_flag(l, twin->kept.at[i].target));
-    for (int i = 0; i < parts.operands.n; i++) buf_printf(&call, ", %s", pointer(l, p, parts.operands.at[i].value));
+    for (int i = 0; i < twin->in.n; i++)
+        if (twin->in.at[i]->origin != FROM_HYPER) buf_printf(&call, ", %s", pointer(l, p, twin->in.at[i]));
     buf_put(&call, ")");
     put_wrapped(out, 12, buf_text(&call));
-    arena_free(l->arena);
+    arena_reset(scratch);
 }
 
 static void units_text(Buf *out, Functions *all, const Apart *apart, const Program *p)
 {
     Layout *l = all->l;
     Buf cases = {.arena = l->arena};
+    Arena *scratch = arena_child(l->arena);
     for (int u = 0; u < program_all_units(p); u++) {
         const Unit *unit = program_unit(p, u);
         const Twin *twin = pointers_get(apart->of, unit->group);
         if (!twin) continue;
         buf_printf(&cases, "    case %d: return ", u);
-        call_text(&cases, all, twin, p, unit);
+        call_text(&cases, all, twin, p, unit, scratch);
         buf_put(&cases, ";\n");
     }
     Map *used = words(l->arena, buf_text(&cases));
@@ -452,7 +524,7 @@ static void units_text(Buf *out, Functions *all, const Apart *apart, const Progr
 const char *apart_text(const Apart *apart, const Layout *of, Program *const *programs, int n)
 {
     Layout own = *of, *layout = &own;
-    Functions all = {.l = layout, .of = map_new(layout->arena), .names = map_new(layout->arena)};
+    Functions all = {.l = layout, .of = map_new(layout->arena), .same = map_new(layout->arena), .names = map_new(layout->arena)};
     Buf units = {.arena = layout->arena}, out = {.arena = layout->arena};
     for (int i = 0; i < n; i++)
         if (program_plans(programs[i])) units_text(&units, &all, apart, programs[i]);

@@ -134,12 +134,16 @@ typedef struct Launch {
     Expr *shares;                  /* of a kernel that can be an epilogue: its rows, or the parts that they are summed in */
     Expr *moved, *flops;           /* bytes read and written, operations */
 } Launch;
-/* The launches of a group (one, seldom two or three), whose kernels are added to k.  *scratch: bytes of memory that they need while they run,
- * aligned to 256; NULL for none.  Not for VIEW, REGION, COMMIT, FINITE.  ASSIGN: copies in[0] to out[0].
+typedef struct GroupLaunches {
+    Launch *at;
+    int n;         /* one, seldom two or three */
+    Expr *scratch; /* bytes of memory that they need while they run, aligned to 256; NULL for none */
+} GroupLaunches;
+/* The launches of a group, whose kernels are added to k, but where a group before it was alike: then they are there.  Not for VIEW, REGION, COMMIT, FINITE.  ASSIGN: copies in[0] to out[0].
  * Ops of a group whose results stand in neither `in` nor `out` live in registers only.  A value both in `out` and used inside the group
  * is computed once and stored.  All values in `out` of a LOOP have the shape that it walks, dim by dim; where `walked` is set, also
  * concats of parts of that shape. */
-void kernels_emit(Kernels *k, const Group *group, Launch **launches, int *n, Expr **scratch);
+void kernels_emit(Kernels *k, const Group *group, GroupLaunches *made);
 /* The assign that a result of a group is stored for, where it leaves some elements as they are; NULL. */
 const Op *assign_where(const Group *group, const Value *result);
 void kernels_also_for(Kernels *k, const Launch *launches, int n, const Group *group); /* a group that launches would be the same for */

@@ -8,6 +8,7 @@
 #ifndef EMIT_KERNEL_H
 #define EMIT_KERNEL_H
 #include "emit/emit.h"
+#include "emit/repeats.h"
 #include "emit/kernel_text.h"
 #include "emit/names.h"
 #include "support/diag.h"
@@ -272,6 +273,10 @@ void pieces_compute(Kernel *k, Pieces *pieces, const Index *index);             
 void piece_store(Kernel *k, const Pieces *pieces, int p, const Value *result, const char *to);
 
 /* ---- kernels.c ---- */
+typedef struct {
+    KernelText *text;
+    const Group *group; /* it, or an epilogue of it */
+} Written;
 struct Kernels {
     Arena *arena, *scratch; /* scratch: what is needed only while a group's kernels are written */
     Symbols *symbols;
@@ -283,6 +288,8 @@ struct Kernels {
     bool one_by_one;
     VEC(Expr *) blocks; /* symbols: rows of blocks that loops of steps take */
     bool multiplied[DTYPES_COUNT]; /* operands of a library's products and convolutions */
+    Repeats *repeats;              /* groups whose kernels are there */
+    VEC(Written) written;          /* kernels of the group at hand */
 };
 const char *kernels_table(Kernels *all, const char *type, const char *content, int64_t n);
 /* Adds a finished kernel (or finds an equal one) and fills the launch. */

@@ -14,6 +14,7 @@ Kernels *kernels_new(Arena *arena, Symbols *symbols)
     all->names = map_new(arena);
     all->tables = map_new(arena);
     all->forward = map_new(arena);
+    all->repeats = repeats_new(arena);
     return all;
 }
 
@@ -342,6 +343,7 @@ Launch *kernel_launch(Kernel *k, const char *name, Expr *blocks, Expr *each, int
         map_set(all->by_text, arena_copy(all->arena, key, strlen(key)), known);
     }
     add_nodes(all, k->group, known->text);
+    vec_push(all->arena, &all->written, ((Written){known->text, k->group}));
     l->text = known->text;
     l->kernel = known->name;
     l->indexed = indexed;
@@ -372,7 +374,7 @@ void launch_arg_expr(Kernels *all, Launch *l, Expr *e)
 }
 
 /* ---- kinds ---- */
-void kernels_emit(Kernels *all, const Group *group, Launch **launches, int *n, Expr **scratch)
+static void emit_new(Kernels *all, const Group *group, GroupLaunches *made)
 {
     Emission e = {.all = all, .group = group};
     switch (group->kind) {
@@ -395,10 +397,101 @@ void kernels_emit(Kernels *all, const Group *group, Launch **launches, int *n, E
     case GROUP_FINITE:
     case GROUP_COMMIT: bug("a group of kind %d has no kernel", (int)group->kind);
     }
-    *launches = NEW_ARRAY(all->arena, Launch, e.launches.n);
-    for (int i = 0; i < e.launches.n; i++) (*launches)[i] = *e.launches.at[i];
-    *n = e.launches.n;
-    *scratch = e.scratch;
+    *made = (GroupLaunches){.at = NEW_ARRAY(all->arena, Launch, e.launches.n), .n = e.launches.n, .scratch = e.scratch};
+    for (int i = 0; i < e.launches.n; i++) made->at[i] = *e.launches.at[i];
+}
+
+/* ---- groups that are alike ---- */
+typedef struct {
+    KernelText *text;
+    int link; /* of which kernel of the group: 0, or so many epilogues behind that */
+} WrittenLink;
+/* What the kernels of the first of them came to. */
+typedef struct {
+    GroupLaunches launches;
+    VEC(int) values; /* what their arguments are, by number */
+    VEC(WrittenLink) written;
+} Emitted;
+typedef VEC(Value **) Places;
+
+static void list_places(Arena *arena, Launch *l, Places *places)
+{
+    for (; l; l = (Launch *)l->epilogue) {
+        for (int a = 0; a < l->args.n; a++)
+            if (l->args.at[a].value) vec_push(arena, places, &l->args.at[a].value);
+        Value **known[] = {&l->known.y, &l->known.bias, &l->known.x};
+        for (int i = 0; i < 3; i++)
+            if (l->known.name && *known[i]) vec_push(arena, places, known[i]);
+    }
+}
+
+static int link_of(const Group *group, const Group *of)
+{
+    int link = 0;
+    for (; group && group != of; group = group->epilogue) link++;
+    return group ? link : -1;
+}
+
+/* Keeps what was emitted for groups that are alike, where all of it is told by their words. */
+static void remember(Kernels *all, const Group *group, const GroupWords *words, const GroupLaunches *made)
+{
+    Emitted *emitted = NEW(all->arena, Emitted);
+    Places places = {0};
+    emitted->launches = *made;
+    for (int i = 0; i < made->n; i++) list_places(all->scratch, &made->at[i], &places);
+    for (int i = 0; i < places.n; i++) {
+        const int number = repeats_number(all->repeats, *places.at[i]);
+        if (number < 0) return;
+        vec_push(all->arena, &emitted->values, number);
+    }
+    for (int i = 0; i < all->written.n; i++) {
+        const int link = link_of(group, all->written.at[i].group);
+        if (link < 0) return;
+        vec_push(all->arena, &emitted->written, ((WrittenLink){all->written.at[i].text, link}));
+    }
+    repeats_add(all->repeats, words)->kept = emitted;
+}
+
+static void copy_launch(Arena *arena, Launch *to, const Launch *from)
+{
+    *to = *from;
+    to->args.at = NEW_ARRAY(arena, Arg, from->args.n + 1);
+    to->args.room = from->args.n + 1;
+    for (int a = 0; a < from->args.n; a++) to->args.at[a] = from->args.at[a];
+    if (!from->epilogue) return;
+    Launch *epilogue = NEW(arena, Launch);
+    copy_launch(arena, epilogue, from->epilogue);
+    to->epilogue = epilogue;
+}
+
+static void emit_alike(Kernels *all, const Group *group, const GroupWords *words, const Emitted *first, GroupLaunches *made)
+{
+    Places places = {0};
+    *made = first->launches;
+    made->at = NEW_ARRAY(all->arena, Launch, made->n);
+    for (int i = 0; i < made->n; i++) {
+        copy_launch(all->arena, &made->at[i], &first->launches.at[i]);
+        list_places(all->scratch, &made->at[i], &places);
+    }
+    for (int i = 0; i < places.n; i++) *places.at[i] = words->values.at[first->values.at[i]];
+    for (int i = 0; i < first->written.n; i++) {
+        const Group *kernel = group;
+        for (int link = first->written.at[i].link; link > 0; link--) kernel = kernel->epilogue;
+        add_nodes(all, kernel, first->written.at[i].text);
+    }
+}
+
+void kernels_emit(Kernels *all, const Group *group, GroupLaunches *made)
+{
+    const GroupWords *words = repeats_words(all->repeats, group, all->blocks.n);
+    const Repeated *first = words->none ? NULL : repeats_find(all->repeats, words);
+    all->written.n = 0;
+    if (first) {
+        emit_alike(all, group, words, first->kept, made);
+    } else {
+        emit_new(all, group, made);
+        if (!words->none) remember(all, group, words, made);
+    }
     arena_reset(all->scratch);
 }
 

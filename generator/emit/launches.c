@@ -12,7 +12,7 @@ static void collect_launches(Launches *all, Arena *arena, Kernels *k, Symbols *s
         if (group->kind == GROUP_VIEW || group->kind == GROUP_REGION || group->kind == GROUP_COMMIT || group->kind == GROUP_FINITE)
             continue;
         GroupLaunches *l = NEW(arena, GroupLaunches);
-        kernels_emit(k, group, &l->at, &l->n, &l->scratch);
+        kernels_emit(k, group, l);
         pointers_set(all->of, group, l);
         vec_push(arena, &all->list, l);
     }
@@ -43,7 +43,7 @@ static void collect_slices(Launches *all, Arena *arena, Kernels *k, const Groups
         if (!wanted) continue;
         Sliced *s = NEW(arena, Sliced);
         s->group = slice;
-        kernels_emit(k, slice, &s->launches.at, &s->launches.n, &s->launches.scratch);
+        kernels_emit(k, slice, &s->launches);
         pointers_set(all->sliced, groups->list.at[i], s);
         vec_push(arena, &all->list, &s->launches);
     }

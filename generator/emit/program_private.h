@@ -3,12 +3,6 @@
 #define PROGRAM_PRIVATE_H
 #include "emit/program.h"
 
-typedef struct GroupLaunches {
-    Launch *at;
-    int n;
-    Expr *scratch;
-} GroupLaunches;
-
 typedef struct Sliced { /* a group cut down to some of its results, and its launches */
     Group *group;
     GroupLaunches launches;

@@ -46,6 +46,13 @@ bool graph_is_output(const Graph *g, const Value *v)
     return values_hold(&g->outputs, v);
 }
 
+uint8_t *graph_outputs(Arena *arena, const Graph *g)
+{
+    uint8_t *output = NEW_ARRAY(arena, uint8_t, g->next_value + 1);
+    for (int i = 0; i < g->outputs.n; i++) output[g->outputs.at[i]->id] = 1;
+    return output;
+}
+
 /* ---- users ---- */
 static bool has_operand(const Op *op, const Value *v)
 {
@@ -256,9 +263,10 @@ typedef struct {
     const Values *given;
     Value **map;
     Values *in, known;
+    Ops *of;
 } Cut;
 
-static void cut_op(Cut *c, const Op *op);
+static void cut_op(Cut *c, Op *op);
 
 /* What is given, and what no operation makes, becomes an input; what else is missing is made there too. */
 static void cut_operand(Cut *c, Value *v)
@@ -275,19 +283,20 @@ static void cut_operand(Cut *c, Value *v)
     vec_push(c->cut->arena, &c->known, v);
 }
 
-static void cut_op(Cut *c, const Op *op)
+static void cut_op(Cut *c, Op *op)
 {
     for (int i = 0; i < op->n_in; i++) cut_operand(c, op->in[i]);
     clone_op(c->cut, op, c->map);
+    vec_push(c->cut->arena, c->of, op);
     for (int i = 0; i < op->n_out; i++) vec_push(c->cut->arena, &c->known, op->out[i]);
 }
 
-Graph *graph_cut(Graph *g, const char *name, const Values *results, const Values *given, Value **map, Values *in)
+Graph *graph_cut(Graph *g, Arena *arena, const char *name, const Values *results, const Values *given, Value **map, Values *in, Ops *of)
 {
-    Cut c = {.cut = graph_new(g->arena, g->symbols, name), .given = given, .map = map, .in = in};
+    Cut c = {.cut = graph_new(arena, g->symbols, name), .given = given, .map = map, .in = in, .of = of};
     for (int i = 0; i < results->n; i++) {
         cut_operand(&c, results->at[i]);
-        vec_push(g->arena, &c.cut->outputs, map[results->at[i]->id]);
+        vec_push(arena, &c.cut->outputs, map[results->at[i]->id]);
     }
     for (int i = 0; i < c.known.n; i++) map[c.known.at[i]->id] = NULL;
     return c.cut;

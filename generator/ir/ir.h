@@ -161,6 +161,7 @@ const char *graph_alike(Arena *arena, const Graph *g);
 /* From now on v, of the batch, is guarded to lie in the range.  False where no guard can tell: n is known too late, or another number is ignored. */
 bool graph_watch_range(Graph *g, Value *v, IndexRange range);
 bool graph_is_output(const Graph *g, const Value *v);      /* costs as much as g has outputs */
+uint8_t *graph_outputs(Arena *arena, const Graph *g);      /* by value id: whether it is one */
 /* Appends an operation whose results have the given types; most callers want build.h instead. */
 Op *graph_op(Graph *g, OpKind kind, Value *const *in, int n_in, int n_out);
 Value *op_result(Graph *g, Op *op, int result, Dtype dtype, int rank, Expr *const *shape);
@@ -198,8 +199,9 @@ void graph_settle(Graph *g);
 Value **graph_inline(Graph *g, const Graph *body, Value *const *args);
 Graph *graph_clone(Graph *g, const char *name, Value ***map); /* map[old id] = new value; Tensors shared; bodies cloned; map may be NULL */
 /* A graph of its own that makes some values of g from given ones: the operations between.  What is given and needed becomes its inputs, which
- * *in names in the same order; weights, states and hypers stay such.  map: by value id, all NULL, and so again behind it. */
-Graph *graph_cut(Graph *g, const char *name, const Values *results, const Values *given, Value **map, Values *in);
+ * *in names in the same order; weights, states and hypers stay such.  *of names what its operations are copies of, in the same order.
+ * map: by value id, all NULL, and so again behind it.  All that is made comes from the arena. */
+Graph *graph_cut(Graph *g, Arena *arena, const char *name, const Values *results, const Values *given, Value **map, Values *in, Ops *of);
 void graph_canonical(Graph *g);                         /* shapes and attributes: dims stated equal bear one name everywhere */
 
 void graph_print(Buf *out, const Graph *g);             /* text form */

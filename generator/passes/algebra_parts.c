@@ -18,7 +18,7 @@ typedef struct {
     const Value *whole;
     int axis; /* along which parts lie; -1: not known yet */
     Part part[MOST_PARTS];
-    int n;
+    int n, sums; /* sums: that were looked into; more terms than there may be parts are not looked at */
 } Parts;
 
 /* The one axis along which a pad of zeros has any, its start and step 1; -1 for other pads. */
@@ -68,7 +68,7 @@ static bool find_parts(Parts *p, const Value *v)
     const Op *op = v->def;
     if (!op) return false;
     switch (op->kind) {
-    case OP_add: return find_parts(p, op->in[0]) && find_parts(p, op->in[1]);
+    case OP_add: return ++p->sums < MOST_PARTS && find_parts(p, op->in[0]) && find_parts(p, op->in[1]);
     case OP_pad: {
         const int axis = padded_axis(p->g, op);
         return axis >= 0 && add_part(p, axis, op->in[0], op_exprs(op, ATTR_start, NULL)[axis]);

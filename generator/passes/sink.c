@@ -12,12 +12,12 @@ static int commit_of(const Graph *g)
 }
 
 /* Nobody but updates, and what only they need, reads its results. */
-static bool only_for_updates(const Graph *g, const Op *op, const uint8_t *late)
+static bool only_for_updates(const Op *op, const uint8_t *output, const uint8_t *late)
 {
     if (op->n_out == 0) return false;
     for (int k = 0; k < op->n_out; k++) {
         const Value *v = op->out[k];
-        if (graph_is_output(g, v)) return false;
+        if (output[v->id]) return false;
         for (int u = 0; u < v->users.n; u++)
             if (v->users.at[u]->kind != OP_assign && !late[v->users.at[u]->id]) return false;
     }
@@ -30,8 +30,9 @@ void pass_sink(Graph *g)
     if (commit < 0) return;
     Arena *scratch = arena_new();
     uint8_t *late = NEW_ARRAY(scratch, uint8_t, g->next_op + 1); /* by op->id */
+    const uint8_t *output = graph_outputs(scratch, g);
     Ops moved = {0};
-    for (int o = g->ops.n - 1; o >= 0; o--) late[g->ops.at[o]->id] = only_for_updates(g, g->ops.at[o], late);
+    for (int o = g->ops.n - 1; o >= 0; o--) late[g->ops.at[o]->id] = only_for_updates(g->ops.at[o], output, late);
     int kept = 0;
     for (int o = 0; o < commit; o++) {
         Op *op = g->ops.at[o];

@@ -217,17 +217,15 @@ static void put_group(Case *c, Kernels *kernels, const Group *group)
         return;
     }
     if (group->kind == GROUP_COMMIT || group->kind == GROUP_FINITE) return;
-    Launch *launches;
-    int n;
-    Expr *scratch = NULL;
-    kernels_emit(kernels, group, &launches, &n, &scratch);
+    GroupLaunches made;
+    kernels_emit(kernels, group, &made);
     for (int i = 0; i < group->assigns.n; i++) {
         const Op *assign = group->assigns.at[i];
         c->pointer[assign->in[1]->id] = c->pointer[assign->in[0]->id];
     }
     for (int i = 0; i < group->out.n; i++) make_pointer(c, group->out.at[i]);
-    if (scratch) buf_printf(c->out, "    scratch = fresh<char>(%s);\n", number(c, scratch));
-    for (int i = 0; i < n; i++) put_launch(c, &launches[i]);
+    if (made.scratch) buf_printf(c->out, "    scratch = fresh<char>(%s);\n", number(c, made.scratch));
+    for (int i = 0; i < made.n; i++) put_launch(c, &made.at[i]);
 }
 
 /* Loops around launches are the step's text, not a kernel's: run by test/reference and test/conformance. */

@@ -353,10 +353,8 @@ static void store_another_shape(const char *unused)
     vec_push(w.arena, &first->ops, second->ops.at[0]);
     vec_push(w.arena, &first->in, second->in.at[0]);
     vec_push(w.arena, &first->out, second->out.at[0]);
-    Launch *launches;
-    int n;
-    Expr *scratch;
-    kernels_emit(kernels_new(w.arena, w.s), first, &launches, &n, &scratch);
+    GroupLaunches made;
+    kernels_emit(kernels_new(w.arena, w.s), first, &made);
 }
 
 static void loops_store_the_shape_that_they_walk(void **state)
