@@ -229,8 +229,9 @@ static bool sizes_fit(Attend *a)
         return attend_no(a, "its numbers are neither f32 nor f64");
     for (int i = 0; i < 2; i++) {
         const bool turned = op_int(i ? a->product : a->scores, i ? ATTR_trans_b : ATTR_trans_a);
-        if (!expr_is_int(in[i]->shape[in[i]->rank - 1 - turned], &size) || size < 1 || size > ATTENTION_SIZE_MAX)
-            return attend_no(a, "the size of a head is not fixed, or above 256");
+        if (!expr_is_int(in[i]->shape[in[i]->rank - 1 - turned], &size) || size < 1 ||
+            size * dtype_bytes(a->product->out[0]->dtype) > ATTENTION_BYTES_MAX)
+            return attend_no(a, "the size of a head is not fixed, or above 1024 bytes");
     }
     return true;
 }

@@ -5,7 +5,7 @@
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
-enum { ATTENTION_SIZE_MAX = 256 };
+enum { ATTENTION_BYTES_MAX = 1024 }; /* of a head: what a block of CUDA has room for (device/attention.h) */
 enum { NO = 1, YES };
 enum { NOTHING = 1, SCORES }; /* what a value depends on */
 

@@ -25,10 +25,13 @@
 #define FOR_OTHER(i, first, last) for (int64_t i = (first) + threadIdx.x / 32; i <= (last); i += blockDim.x / 32)
 #define FOR_OWN(j, first, last) for (int64_t j = (first) + threadIdx.x % 32; j <= (last); j += 32)
 #define FOR_LANE(i, n) for (int i = (int)threadIdx.x; i < (n); i += (int)blockDim.x)
-/* Four arrays of a head's numbers a lane, and scores, within 48 KB. */
-constexpr int attention_lanes(size_t bytes)
+/* Four arrays of a head's numbers a lane, and scores, within what a block may have; heads of 1 KB at most have such a number. */
+constexpr size_t SHARED_BYTES = 48 << 10;
+constexpr int attention_lanes(size_t numbers, size_t each)
 {
-    return bytes <= 256 ? 32 : bytes <= 512 ? 16 : 8;
+    int lanes = numbers * each <= 256 ? 32 : numbers * each <= 512 ? 16 : 8;
+    while (lanes > 8 && (4 * numbers + 2 * (size_t)lanes + 4) * (size_t)lanes * each > SHARED_BYTES) lanes /= 2;
+    return lanes;
 }
 #else
 #define SHARED
@@ -36,7 +39,8 @@ constexpr int attention_lanes(size_t bytes)
 #define FOR_OTHER(i, first, last) for (int64_t i = (first); i <= (last); i++)
 #define FOR_OWN(j, first, last) PRAGMA(omp simd) for (int64_t j = (first); j <= (last); j++)
 #define FOR_LANE(i, n) PRAGMA(omp simd) for (int i = 0; i < (n); i++)
-constexpr int attention_lanes(size_t)
+constexpr size_t SHARED_BYTES = SIZE_MAX;
+constexpr int attention_lanes(size_t, size_t)
 {
     return 64;
 }
@@ -145,12 +149,13 @@ template <class T> static ON_DEVICE bool above_masked(const T *top, int64_t coun
 
 /* EMPTY: a row may have no key that counts; it gives 0. */
 template <class T, int D, int E, bool EMPTY> struct AttentionForward {
-    static constexpr int OWN = attention_lanes((D > E ? D : E) * sizeof(T)), OTHER = OWN;
+    static constexpr int OWN = attention_lanes(D > E ? D : E, sizeof(T)), OTHER = OWN;
     alignas(64) T q[D][OWN], s[OTHER][OWN], y[E][OWN], top[OWN], sum[OWN], factor[OWN];
     bool any[OWN];
 
     template <class S> ON_DEVICE void begin(const S *from, int64_t row, int64_t count)
     {
+        static_assert(sizeof(AttentionForward) <= SHARED_BYTES, "a head of more than 1 KB");
         into_lanes<T, D>(q, from, row, count);
         FOR_LANE (i, OWN) {
             top[i] = -INFINITY;
@@ -208,11 +213,12 @@ template <class T, int D, int E, bool EMPTY> struct AttentionForward {
  * Own rows are queries, others keys, and the gradient of queries is summed up; or, BOTH, own are keys, others queries, and the
  * gradients of keys and of values are.  a: queries or keys; b: the gradient of the result, or values. */
 template <class T, int D, int E, bool BOTH> struct AttentionGradient {
-    static constexpr int OWN = attention_lanes((D > E ? D : E) * sizeof(T)), OTHER = OWN;
+    static constexpr int OWN = attention_lanes(D > E ? D : E, sizeof(T)), OTHER = OWN;
     alignas(64) T a[D][OWN], b[E][OWN], da[D][OWN], db[BOTH ? E : 1][OWN], s[OTHER][OWN], g[OTHER][OWN], rest[BOTH ? 1 : OWN];
 
     template <class S> ON_DEVICE void begin(const S *own_a, int64_t a_row, const S *own_b, int64_t b_row, int64_t count)
     {
+        static_assert(sizeof(AttentionGradient) <= SHARED_BYTES, "a head of more than 1 KB");
         into_lanes<T, D>(a, own_a, a_row, count);
         into_lanes<T, E>(b, own_b, b_row, count);
         FOR_OTHER (c, 0, D - 1) FOR_OWN (i, 0, OWN - 1) da[c][i] = 0;

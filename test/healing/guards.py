@@ -190,7 +190,7 @@ def by_inputs(p):
         elif d == "BOOL":
             for x in True, False: yield "%s is %s" % (i.name, x), i, (d, s, [x] * len(values))
         else:
-            for x in i.low, i.high, i.low - 1, i.high + 1, 1 << 30, -(1 << 30): yield "%s holds %d" % (i.name, x), i, (d, s, values[:-1] + [x])
+            for x in i.low, i.high, i.low - 1, i.high + 1, 1 << 30, -(1 << 30): yield "%s holds %d" % (i.name, x), i, (d, s, [x] + values[1:-1] + [x] * (len(values) > 1))
             if i.ignore is not None: yield i.name + " holds nothing that counts", i, (d, s, [i.ignore] * len(values))
 
 
