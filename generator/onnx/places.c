@@ -124,9 +124,13 @@ Value *both_inside(Graph *g, Value *a, Value *b)
     return a && b ? both(g, a, b) : a ? a : b;
 }
 
+/* What is no number, or at least no place: as an index it is outside of anything, also after some arithmetic. */
 static Value *none_like(Graph *g, const Value *v)
 {
-    return b_number(g, v->dtype, dtype_is_float(v->dtype) ? NAN : v->dtype == DTYPE_bool ? 0 : -1);
+    const int bits = 8 * dtype_bytes(v->dtype);
+    if (v->dtype == DTYPE_bool) return b_number(g, v->dtype, 0);
+    if (dtype_is_float(v->dtype)) return b_number(g, v->dtype, NAN);
+    return b_number(g, v->dtype, dtype_is_signed(v->dtype) ? -ldexp(1, bits < 32 ? bits - 1 : bits - 2) : ldexp(1, bits - 1));
 }
 
 Value *none_outside(Import *im, Value *v, Value *inside, int axis)

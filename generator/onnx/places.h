@@ -1,5 +1,5 @@
 /* Places that a model computes, as numbers that pick elements: whether they lie within the axis that they pick from.  Nothing is read beside it,
- * and what was picked outside is NaN (-1 of integers, false): the loss is none, and the step is given up before a weight changes. */
+ * and what was picked outside is NaN (of integers a number that is no place anywhere, of bools false): the loss is none, and the step is given up before a weight changes. */
 #ifndef ONNX_PLACES_H
 #define ONNX_PLACES_H
 #include "onnx/formulas.h"

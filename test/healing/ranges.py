@@ -15,7 +15,7 @@ CLASSES, LONG, COUNTED = 5, 60, 5000
 r = t.Random(21)
 W = [v / 2 for v in r.reals(4 * CLASSES)]
 WEIGHTS = [0.5, 1.0, 0.25, 2.0, 1.5]
-TABLE, LARGE = r.reals(8), r.reals(200)
+TABLE, LARGE, MAP = r.reals(8), r.reals(200), [7, 0, 3]
 
 
 # ---- models ----
@@ -72,6 +72,9 @@ def rows_model():
     mean("usual", "table", ids("plain"))
     mean("shifted", "table", add("Where", [add("Less", [ids("shift"), "zero"], "negative"), add("Add", ["shift", "hundred"], "far"), "shift"], "shifted_ids"))
     mean("short", "large", add("Cast", [add("Cast", [ids("narrow")], "bytes", to=UINT8)], "short_ids", to=INT64))
+    inputs.append(value("made", FLOAT, ["made_n"]))
+    given.append(vector("map", INT64, MAP))
+    mean("mapped", "table", add("Gather", ["map", add("Cast", ["made"], "made_ids", to=INT64)], "map_ids"))
     inputs += [value("x", FLOAT, ["time"]), value("flag", BOOL, ["time"])]
     mean("long", "x", "counted")
     mean("constant", "x", add("Cast", ["nine"], "nine_ids", to=INT64))
@@ -109,10 +112,10 @@ def labels_loss(x, plain, ignoring, made, weighed, twice, picking, later):
             2 * cross_entropy(x, twice) + sum(WEIGHTS[k] for k in picking) / len(picking) + cross_entropy(x, picking, -100) + cross_entropy(x, later[1:]))
 
 
-def rows_loss(x, flag, plain, shift, narrow, of_some, target):
+def rows_loss(x, flag, plain, shift, narrow, made, of_some, target):
     some = [v for v, f in zip(x, flag) if f]
-    y = [[TABLE[k] for k in plain], [TABLE[(k + 100 if k < 0 else k)] for k in shift], [LARGE[k % 256] for k in narrow], [x[k % LONG] for k in range(COUNTED)], [x[9]],
-         [some[k] for k in of_some]]
+    y = [[TABLE[k] for k in plain], [TABLE[(k + 100 if k < 0 else k)] for k in shift], [LARGE[k % 256] for k in narrow], [TABLE[MAP[k]] for k in made],
+         [x[k % LONG] for k in range(COUNTED)], [x[9]], [some[k] for k in of_some]]
     return sum((sum(v) / len(v) - t) ** 2 for v, t in zip(y, target)) / len(y)
 
 
@@ -126,7 +129,7 @@ def labels_batch(**other):
 def rows_batch(time=LONG + 4, **other):
     flag = [k % 3 == 0 for k in range(time)]
     b = {"x": ("F32", [time], r.reals(time)), "flag": ("BOOL", [time], flag), "plain": ("I64", [3], [0, 7, -8]), "shift": ("I64", [2], [-93, 7]), "narrow": ("I64", [3], [199, 0, 256]),
-         "of_some": ("I64", [3], [0, sum(flag) - 1, -1]), "target": ("F32", [6], r.reals(6))}
+         "made": ("F32", [2], [2.5, -3.0]), "of_some": ("I64", [3], [0, sum(flag) - 1, -1]), "target": ("F32", [7], r.reals(7))}
     return dict(b, **{n: (b[n][0], [len(v)], v) for n, v in other.items()})
 
 
@@ -140,7 +143,8 @@ WRONG = {
                ("twice_in_row", labels_batch(twice=[0, -2, 0, 0])), ("picking_in_table", labels_batch(picking=[0, -100, 0, 0])),
                ("picking_in_row", labels_batch(picking=[0, -1, 0, 0])), ("finite_loss", labels_batch(later=[0, 0, 0, 5, 0]))],
     "rows": [("plain_in_table", rows_batch(plain=[8])), ("plain_in_table", rows_batch(plain=[-9])), ("finite_loss", rows_batch(shift=[-3])), ("finite_loss", rows_batch(shift=[8])),
-             ("finite_loss", rows_batch(narrow=[-1])), ("finite_loss", rows_batch(narrow=[200])), ("finite_loss", rows_batch(LONG - 1, of_some=[0])),
+             ("finite_loss", rows_batch(narrow=[-1])), ("finite_loss", rows_batch(narrow=[200])), ("finite_loss", rows_batch(made=[0.0, 3.0])), ("finite_loss", rows_batch(made=[-4.0])),
+             ("finite_loss", rows_batch(LONG - 1, of_some=[0])),
              ("slice_inside", rows_batch(9, of_some=[0])), ("finite_loss", rows_batch(of_some=[22])), ("finite_loss", rows_batch(of_some=[-23]))]}
 
 
