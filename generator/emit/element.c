@@ -362,7 +362,8 @@ static Code transpose(Kernel *k, Value *v, const Index *index)
     return element(k, v->def->in[0], &at);
 }
 
-static Code slice(Kernel *k, Value *v, const Index *index)
+/* Where an element of a slice lies in what it is a slice of. */
+static Index slice_index(Kernel *k, const Value *v, const Index *index)
 {
     int n;
     Expr *const *start = op_exprs(v->def, ATTR_start, &n);
@@ -372,6 +373,12 @@ static Code slice(Kernel *k, Value *v, const Index *index)
         at.at[i] = affine_expr(k, start[i]);
         at.at[i] = affine_add(k, &at.at[i], &from.at[i], expr_int(k->symbols, step[i]));
     }
+    return at;
+}
+
+static Code slice(Kernel *k, Value *v, const Index *index)
+{
+    const Index at = slice_index(k, v, index);
     return element(k, v->def->in[0], &at);
 }
 
@@ -528,6 +535,56 @@ static Code concat_from(Kernel *k, Value *v, int p, const Index *at, int axis)
     return choose(k, v, condition, here, further);
 }
 
+/* What v is, or is a slice of, where the group reads that; *offset: of the element in it. */
+static Value *read_at(Kernel *k, Value *v, const Index *index, Affine *offset)
+{
+    *offset = index_flat(k, v, index);
+    if (!v->def || values_hold(&k->group->in, v)) return v;
+    if (v->def->kind != OP_slice) return NULL;
+    const Index at = slice_index(k, v, index);
+    return read_at(k, v->def->in[0], &at, offset);
+}
+
+/* Rows of one tensor in another order, as where exporters put the gates of a recurrent layer into ONNX's: which part a row is of is asked
+ * once a row, where concat_from would ask it for each element.
+ *
+ *     const Index from = row < 16 ? 256 : row < 32 ? -256 : 0;
+ *     … gradient[row * 16 + from + j] …
+ *
+ * False where v is something else. */
+static bool reordered_rows(Kernel *k, Value *v, const Index *index, int axis, Code *code)
+{
+    const Op *op = v->def;
+    const Affine here = index_flat(k, v, index);
+    const int level = affine_level(k, &index->at[axis]);
+    if (level >= affine_level(k, &here)) return false;
+    Value *from = NULL;
+    Index at = *index;
+    Buf text = {.arena = k->arena};
+    int64_t shift = 0, most = 0;
+    for (int p = 0; p < op->n_in; p++) {
+        Affine offset;
+        Value *of = read_at(k, op->in[p], &at, &offset);
+        offset = affine_add(k, &offset, &here, expr_int(k->symbols, -1));
+        if (!of || (from && of != from) || offset.n || !expr_is_int(offset.constant, &shift)) return false;
+        from = of;
+        most = shift > most ? shift : most;
+        if (p + 1 == op->n_in) break;
+        Code condition = {NULL, BINDS_LOW, 0};
+        add_condition(k, &condition, &at.at[axis], "<", op->in[p]->shape[axis]);
+        buf_printf(&text, "%s ? %lld : ", condition.text, (long long)shift);
+        const Affine size = affine_expr(k, op->in[p]->shape[axis]);
+        at.at[axis] = affine_add(k, &at.at[axis], &size, expr_int(k->symbols, -1));
+    }
+    buf_printf(&text, "%lld", (long long)shift);
+    Var *shifted = defined_var(k, "from", level, NULL, buf_text(&text));
+    shifted->bound = expr_int(k->symbols, most + 1);
+    const Affine by = affine_var(k, shifted);
+    const Index flat = {.flat = true, .at = {affine_add(k, &by, &here, expr_int(k->symbols, 1))}};
+    *code = element(k, from, &flat);
+    return true;
+}
+
 static Code gather(Kernel *k, Value *v, const Index *index)
 {
     Value *a = v->def->in[0], *positions = v->def->in[1];
@@ -579,7 +636,8 @@ static Code compute(Kernel *k, Value *v, const Index *index)
     case OP_concat: {
         const int axis = (int)op_int(v->def, ATTR_axis);
         Index at = index_vector(k, v, index);
-        return concat_from(k, v, 0, &at, axis);
+        Code code;
+        return reordered_rows(k, v, &at, axis, &code) ? code : concat_from(k, v, 0, &at, axis);
     }
     case OP_iota: {
         Index at = index_vector(k, v, index);

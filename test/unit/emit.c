@@ -363,6 +363,26 @@ static void loops_store_the_shape_that_they_walk(void **state)
     assert_int_equal(status_of(store_another_shape, ""), 1);
 }
 
+/* Which part of a tensor a row comes from is asked once a row: within the loop along it a select of loads would stand, three here. */
+static void rows_in_another_order_are_found_once_a_row(void **state)
+{
+    (void)state;
+    World w = world("graph infer()\n"
+                    "  %0: f32[48, 16] = batch \"gates\"\n"
+                    "  %1: f32[48] = batch \"bias\"\n"
+                    "  %2: f32[16, 16] = slice %0, start=[16, 0], step=[1, 1]\n"
+                    "  %3: f32[16, 16] = slice %0, start=[0, 0], step=[1, 1]\n"
+                    "  %4: f32[16, 16] = slice %0, start=[32, 0], step=[1, 1]\n"
+                    "  %5: f32[48, 16] = concat %2, %3, %4, axis=0\n"
+                    "  %6: f32[48, 16] = broadcast %1, axes=[0]\n"
+                    "  %7: f32[48, 16] = add %5, %6\n"
+                    "  return %7 \"y\"\n");
+    emit(&w, false);
+    assert_non_null(strstr(w.kernels, "const Index from = row < 16 ? 256 : row < 32 ? -256 : 0;\n"));
+    assert_null(strstr(w.kernels, "row < 16 ? gates["));
+    arena_free(w.arena);
+}
+
 /* ---- golden ---- */
 static void check_golden(const char *name, bool trains)
 {
@@ -427,6 +447,7 @@ int main(void)
         cmocka_unit_test(gradients_are_saved_once_each),
         cmocka_unit_test(names_are_c),
         cmocka_unit_test(loops_store_the_shape_that_they_walk),
+        cmocka_unit_test(rows_in_another_order_are_found_once_a_row),
         cmocka_unit_test(guards_speak_of_shapes_and_content),
         cmocka_unit_test(dims_are_solved_where_no_size_is_one),
         cmocka_unit_test(folder_over_a_file_is_the_users_error),
