@@ -5,6 +5,11 @@
 #include "half.h"
 #include "threads.h"
 
+/* GCC cuts a loop in two where its index passes a bound (row < 16 ? a : b), and vectorises no loop of the second part that reduces. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-split-loops")
+#endif
+
 #define INLINED __attribute__((always_inline))
 #define __global__ static
 #ifndef VARIANT_DIMS
