@@ -79,6 +79,22 @@ char exporter_kind(const OnnxNode *node, const char *name)
     return 0;
 }
 
+bool exporter_has_source(const OnnxNode *node)
+{
+    return node_metadata(node, DYNAMO_SOURCE) != NULL;
+}
+
+bool exporter_says_norm(const OnnxNode *node)
+{
+    return mentions(node_metadata(node, DYNAMO_SOURCE), "_norm");
+}
+
+/* layer_norm.default](args = (%linear, [8]), … */
+bool exporter_norm_is_plain(const OnnxNode *node)
+{
+    return exporter_says_norm(node) && !strstr(node_metadata(node, DYNAMO_SOURCE), "%p_");
+}
+
 /* "e.layers.0.linear1" of ['', 'e', 'e.layers', 'e.layers.0', 'e.layers.0.linear1', 'linear_2']; "/e/layers.0/linear1" of the node
  * /e/layers.0/linear1/MatMul that the script exporter names.  "": unknown, or the model itself. */
 static const char *module_of(Arena *arena, const OnnxNode *node)
@@ -89,6 +105,12 @@ static const char *module_of(Arena *arena, const OnnxNode *node)
     if (before) return arena_copy(arena, before, strcspn(before, "'"));
     const char *slash = node->name[0] == '/' ? strrchr(node->name, '/') : NULL;
     return slash ? arena_copy(arena, node->name, (size_t)(slash - node->name)) : "";
+}
+
+bool exporter_modules_differ(Arena *arena, const OnnxNode *a, const OnnxNode *b)
+{
+    const char *x = module_of(arena, a), *y = module_of(arena, b);
+    return *x && *y && strcmp(x, y) != 0;
 }
 
 bool exporter_numbers_apart(Arena *arena, const OnnxNode *a, const OnnxNode *b)

@@ -134,7 +134,7 @@ static void index_readers(Roles *r, OnnxGraph *graph)
 static bool is_view(const OnnxNode *node)
 {
     static const char *const views[] = {
-        "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast",           "CastLike",         "Flatten", "Slice",
+        "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast",           "CastLike",         "Flatten", "Slice", "Dropout",
         "Split",    "Expand",    "Tile",    "Pad",     "Concat",    "QuantizeLinear", "DequantizeLinear", NULL};
     return !node->domain[0] && is_one_of(node->op_type, views);
 }
@@ -461,6 +461,15 @@ static bool is_group_norm_filler(Roles *r, const Candidate *c, const OnnxNode *n
            !strcmp(after->at[0].node->op_type, "Reshape");
 }
 
+/* What exporters write where a norm has no gain or shift of its own: ones and zeros without a parameter's name.  The script exporter
+ * makes Constant nodes of them, and initializers of parameters. */
+static bool is_plain_norm_filler(const Candidate *c, const Use *use, double neutral)
+{
+    if (!elements_are_all(c->tensor, neutral)) return false;
+    if (exporter_has_source(use->node)) return exporter_norm_is_plain(use->node);
+    return is_one_of(use->node->op_type, norms) && (c->node ? name_is_generated(c->name) : name_is_numbered_value(c->name));
+}
+
 static Verdict verdict_norm(Roles *r, const Candidate *c, const Use *use)
 {
     const OnnxNode *node = use->node;
@@ -471,6 +480,9 @@ static Verdict verdict_norm(Roles *r, const Candidate *c, const Use *use)
                          use->input == 3 ? "bias" : "gain"};
     if (is_group_norm_filler(r, c, node))
         return frozen_as(role_text(r, "group norm written out, gain and shift follow it: filler", node),
+                         use->input == gain ? "gain" : "bias");
+    if (is_plain_norm_filler(c, use, use->input == gain))
+        return frozen_as(role_text(r, use->input == gain ? "no gain, ones in its place: operand" : "no shift, zeros in its place: operand", node),
                          use->input == gain ? "gain" : "bias");
     if (use->input == gain) return (Verdict){true, false, role_text(r, "gain", node), "gain"};
     if (use->input >= shift) return (Verdict){true, false, role_text(r, "bias", node), "bias"};
@@ -501,6 +513,8 @@ static Verdict verdict_elementwise(Roles *r, const Candidate *c, const Use *use)
         const bool named = !name_is_generated(c->name);
         return (Verdict){named, false, role_text(r, named ? "named scalar" : "number", node), what};
     }
+    if (is_plain_norm_filler(c, use, multiplied))
+        return frozen_as(role_text(r, "a norm without gain or shift, filler in its place: operand", node), what);
     if (name_is_statistic(c->name)) return frozen_as(role_text(r, "a statistic, by its name: operand", node), what);
     if (elements_are_mask(t)) return frozen_as(role_text(r, "mask of two values: operand", node), what);
     if (elements_are_sines(t)) return frozen_as(role_text(r, "table of sines: operand", node), what);
@@ -560,16 +574,15 @@ static Verdict verdict_of(Roles *r, const Candidate *c, const Use *use)
 /* PyTorch trains no buffer.  A parameter it trains wherever it stands, but it may have been told not to: tables made by rule. */
 static void heed_exporter(Roles *r, Candidate *c)
 {
-    char kind = 0;
-    for (int i = 0; i < c->uses.n && !kind; i++) {
-        kind = exporter_kind(c->uses.at[i].taker, c->name);
-        if (!kind) kind = exporter_kind(c->uses.at[i].node, c->name);
+    const bool by_rule = elements_are_sines(c->tensor) || elements_are_mask(c->tensor) || elements_are_filters(c->tensor);
+    for (int i = 0; i < c->uses.n && !c->statistics; i++) {
+        Use *use = &c->uses.at[i];
+        char kind = exporter_kind(use->taker, c->name);
+        if (!kind) kind = exporter_kind(use->node, c->name);
+        if (!kind || use->trains == (kind == 'p') || (kind == 'p' && by_rule)) continue;
+        use->trains = kind == 'p';
+        use->reason = arena_text(r->arena, use->trains ? "a parameter in PyTorch (%s)" : "a buffer in PyTorch (%s)", use->reason);
     }
-    if (!kind || c->statistics || c->trains == (kind == 'p')) return;
-    if (kind == 'p' && (elements_are_sines(c->tensor) || elements_are_mask(c->tensor) || elements_are_filters(c->tensor))) return;
-    c->trains = kind == 'p';
-    c->reason = arena_text(r->arena, c->trains ? "a parameter in PyTorch (%s)" : "a buffer in PyTorch (%s)", c->reason);
-    for (int i = 0; i < c->uses.n; i++) c->uses.at[i].trains = c->trains;
 }
 
 static void judge(Roles *r, Candidate *c)
@@ -580,12 +593,15 @@ static void judge(Roles *r, Candidate *c)
         Use *use = &c->uses.at[i];
         const Verdict v = verdict_of(r, c, use);
         use->trains = v.trains, use->reason = v.reason, use->init = v.init;
-        if (i == 0 || (v.trains && !c->trains)) c->reason = v.reason, c->init = v.init;
-        c->trains |= v.trains;
         c->statistics |= v.statistics;
     }
-    if (c->statistics) c->trains = false;
     heed_exporter(r, c);
+    for (int i = 0; i < c->uses.n; i++) {
+        const Use *use = &c->uses.at[i];
+        if (i == 0 || (use->trains && !c->trains)) c->reason = use->reason, c->init = use->init;
+        c->trains |= use->trains;
+    }
+    if (c->statistics) c->trains = false;
 }
 
 void find_roles(Arena *arena, OnnxModel *model, Candidates *out)

@@ -43,14 +43,19 @@ void find_roles(Arena *arena, OnnxModel *model, Candidates *out);
 
 /* What PyTorch's dynamo exporter says that the initializer is that node reads: 'p' a parameter, 'b' a buffer, 0 nothing (exporter.c). */
 char exporter_kind(const OnnxNode *node, const char *name);
+bool exporter_says_norm(const OnnxNode *node);     /* the node is, or is part of, one of PyTorch's norms */
+bool exporter_norm_is_plain(const OnnxNode *node); /* and that has no parameters */
+bool exporter_has_source(const OnnxNode *node);    /* the exporter says what the node was in PyTorch */
 
 /* ---- evidence of names and elements (roles_evidence.c) ---- */
 /* val_12, onnx::Conv_17, /Constant_3_output_0, p2o.helper.constant.7, mul/y:0, 42: a name that an exporter made up; but
  * model/dense/MatMul/ReadVariableOp:0 and conv2d_0.w_0 are names of parameters */
 bool name_is_generated(const char *name);
+bool name_is_numbered_value(const char *name); /* val_3, ones, zeros_like_2 */
 bool name_is_computed(const char *name);  /* generated, or called after a view: slice_1, permute, t_3 */
 bool name_is_statistic(const char *name);       /* target_mean, x.std: ends in the word; but log_std is learned */
 bool elements_equal(const OnnxTensor *t);       /* one value throughout */
+bool elements_are_all(const OnnxTensor *t, double x);
 bool elements_are_zeros(const OnnxTensor *t);   /* as the imaginary parts of what is real */
 bool elements_are_mask(const OnnxTensor *t);    /* 0 and one other value, which no trained table holds */
 bool elements_are_sines(const OnnxTensor *t);   /* a table of sines and cosines of positions: row 0 is half 0 and half 1 */

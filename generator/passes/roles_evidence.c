@@ -34,16 +34,29 @@ static size_t length_without_number(const char *name)
     return n && n < whole && name[n - 1] == '_' ? n - 1 : whole;
 }
 
-/* What PyTorch calls numbers that it lifted out of the code, and prefixes of numbered values. */
+static bool is_word_with_number(const char *name, const char *const *words)
+{
+    const size_t n = length_without_number(name);
+    for (; *words; words++)
+        if (strlen(*words) == n && !strncmp(*words, name, n)) return true;
+    return false;
+}
+
+/* What PyTorch calls numbers that it lifted out of the code or computed, and prefixes of numbered values. */
 static bool is_made_up_word(const char *name)
 {
-    static const char *const words[] = {"zeros", "ones",       "zero",      "one",    "full",     "scalar_tensor", "arange",
-                                        "clone", "eps",        "half",      "two",    "_to_copy", "val",           "_val",
-                                        "const", "zeros_like", "ones_like", "tensor", "auto",     "epsilon",       NULL};
-    const size_t n = length_without_number(name);
-    for (int i = 0; words[i]; i++)
-        if (strlen(words[i]) == n && !strncmp(words[i], name, n)) return true;
-    return false;
+    static const char *const words[] = {
+        "zeros", "ones",  "zero",     "one",    "full", "scalar_tensor", "arange", "clone",      "eps",       "half",   "two",
+        "val",   "_val",  "_to_copy", "const",  "auto", "zeros_like",    "tensor", "ones_like",  "epsilon",   "add",    "sub",
+        "mul",   "div",   "sqrt",     "rsqrt",  "pow",  "sum",           "mean",   "reciprocal", "rsub",      "linspace",
+        NULL};
+    return is_word_with_number(name, words);
+}
+
+bool name_is_numbered_value(const char *name)
+{
+    static const char *const words[] = {"val", "_val", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", NULL};
+    return is_word_with_number(name, words);
 }
 
 /* tf2onnx: "Mul__34", "scale__12:0"; TensorFlow's own operands: "model/lambda/mul/y:0" */
@@ -113,9 +126,14 @@ bool elements_equal(const OnnxTensor *t)
     return t->bytes == size || !memcmp(data, data + size, t->bytes - size);
 }
 
+bool elements_are_all(const OnnxTensor *t, double x)
+{
+    return elements_equal(t) && element(t, 0) == x;
+}
+
 bool elements_are_zeros(const OnnxTensor *t)
 {
-    return elements_equal(t) && element(t, 0) == 0;
+    return elements_are_all(t, 0);
 }
 
 bool elements_are_mask(const OnnxTensor *t)

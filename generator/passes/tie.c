@@ -3,8 +3,10 @@
  * Needs: roles.  Leaves: the model's nodes reading the separated or tied tensors; candidates that stand for others keep their names
  * as aliases.  Breaks: uses of a candidate that was tied or separated.
  *
- * Exporters merge equal tensors of fresh models: all norms share one gain of ones, biases one of zeros.  A constant-filled tensor
- * that trains in several places is therefore one tensor a place, NAME#node.  They also write a tied head as a second matrix,
+ * Exporters merge equal tensors of fresh models: all norms share one gain of ones, biases one of zeros, layers that were made as
+ * copies their matrices.  A constant-filled tensor that trains in several places is therefore one tensor a place, NAME#node; so is a
+ * matrix of which the exporter says that it was several parameters, or, where constant-filled ones show that it merged, that modules
+ * use which differ in a number.  They also write a tied head as a second matrix,
  * transposed: equal matrices become one; but equal matrices of the same role, both with names of their own or used by modules that
  * differ in a number, are copies of a layer.  Parts of a tensor that stand beside it: parts.c.
  */
@@ -91,21 +93,61 @@ static bool listed(const char *const *entries, int n, const char *name)
     return false;
 }
 
-static bool same_place(const Use *a, const Use *b)
+/* The work of two operands is of one kind: the same operation reads them in the same place. */
+static bool work_alike(const Use *x, const Use *y)
 {
-    return a->taker == b->taker && a->taker_input == b->taker_input;
+    return !strcmp(x->node->op_type, y->node->op_type) && x->input == y->input;
+}
+
+static const char *parameter_of(Decision *d, const Use *use)
+{
+    return exporter_parameter(d->arena, use->node, use->input);
+}
+
+/* One operand, or one parameter of PyTorch's. */
+static bool same_place(Decision *d, const Use *a, const Use *b)
+{
+    if (a->taker == b->taker && a->taker_input == b->taker_input) return true;
+    const char *p = parameter_of(d, a), *q = parameter_of(d, b);
+    return p && q && !strcmp(p, q);
 }
 
 /* Places where a tensor of its own would train; those that only pass the value through are one with what stands behind. */
-static int places(const Candidate *c)
+static int places(Decision *d, const Candidate *c)
 {
     int n = 0;
     for (int i = 0; i < c->uses.n; i++) {
         bool counted = !c->uses.at[i].trains;
-        for (int k = 0; k < i && !counted; k++) counted = c->uses.at[k].trains && same_place(&c->uses.at[i], &c->uses.at[k]);
+        for (int k = 0; k < i && !counted; k++) counted = c->uses.at[k].trains && same_place(d, &c->uses.at[i], &c->uses.at[k]);
         n += !counted;
     }
     return n;
+}
+
+/* Two places that the exporter says were parameters of their own, or that modules use which differ in a number. */
+static bool are_merged(Decision *d, const Candidate *c, bool by_modules)
+{
+    for (int i = 0; i < c->uses.n; i++)
+        for (int k = 0; k < i; k++) {
+            const Use *a = &c->uses.at[k], *b = &c->uses.at[i];
+            if (!a->trains || !b->trains) continue;
+            const char *p = parameter_of(d, a), *q = parameter_of(d, b);
+            if (p && q && work_alike(a, b) && strcmp(p, q) != 0) return true;
+            if (by_modules && !(p && q) && work_alike(a, b) && exporter_numbers_apart(d->arena, a->node, b->node)) return true;
+        }
+    return false;
+}
+
+/* Whether the exporter merged equal tensors: ones or zeros are the gain or shift of several modules. */
+static bool merges_happened(Decision *d)
+{
+    for (int i = 0; i < d->list.n; i++) {
+        const Candidate *c = d->list.at[i];
+        for (int k = 1; c->constant_filled && k < c->uses.n; k++)
+            if (c->uses.at[0].trains && c->uses.at[k].trains && exporter_modules_differ(d->arena, c->uses.at[0].node, c->uses.at[k].node))
+                return true;
+    }
+    return false;
 }
 
 static Candidate *make_own(Decision *d, const Candidate *c, const Use *use)
@@ -149,7 +191,7 @@ static void separate(Decision *d, Candidate *c)
         const Use *use = &c->uses.at[i];
         if (!use->trains) continue;
         for (int k = 0; k < i && !owns[i]; k++)
-            if (owns[k] && same_place(use, &c->uses.at[k])) owns[i] = owns[k];
+            if (owns[k] && same_place(d, use, &c->uses.at[k])) owns[i] = owns[k];
         if (!owns[i]) {
             owns[i] = make_own(d, c, use);
             read_instead(d, use, owns[i]->name);
@@ -167,6 +209,11 @@ static void separate(Decision *d, Candidate *c)
             d->arena,
             "\"%s\" holds one value and trains in one of the places that use it: there it is %s (--tie \"%s\" keeps it one)",
             c->name, buf_text(&names), c->name);
+    else if (!c->constant_filled)
+        text = arena_text(d->arena,
+                          "\"%s\" is used in %d places by modules of their own, as exporters merge equal tensors of fresh models: separated "
+                          "into %s (--tie \"%s\" keeps it one)",
+                          c->name, made, buf_text(&names), c->name);
     else
         text = arena_text(
             d->arena,
@@ -181,15 +228,16 @@ void separate_merged(Decision *d)
     const Options *o = d->options;
     for (int i = 0; i < o->untie.n; i++) find(d, "--untie", o->untie.at[i]);
     const int n = d->list.n;
+    const bool by_modules = merges_happened(d);
     for (int i = 0; i < n; i++) {
         Candidate *c = d->list.at[i];
         const bool asked = c->apart || listed(o->untie.at, o->untie.n, c->name);
-        const bool merged = c->constant_filled && !c->whole && !listed(o->tie.at, o->tie.n, c->name);
+        const bool merged = (c->constant_filled || are_merged(d, c, by_modules)) && !c->whole && !listed(o->tie.at, o->tie.n, c->name);
         int trained = 0;
         for (int k = 0; k < c->uses.n; k++) trained += c->uses.at[k].trains;
         if (c->gone || c->statistics || !(asked || merged)) continue;
         /* One place that trains beside others that do not: a gain of ones that is a filler elsewhere. */
-        if (places(c) > 1 || (places(c) == 1 && trained < c->uses.n)) separate(d, c);
+        if (places(d, c) > 1 || (places(d, c) == 1 && trained < c->uses.n)) separate(d, c);
     }
 }
 
@@ -253,12 +301,6 @@ static void tie(Decision *d, Candidate *a, Candidate *b, Likeness how)
     vec_push(d->arena, &a->aliases, b->name);
 }
 
-/* The work of two operands is of one kind: the same operation reads them in the same place. */
-static bool work_alike(const Use *x, const Use *y)
-{
-    return !strcmp(x->node->op_type, y->node->op_type) && x->input == y->input;
-}
-
 /* By names of their own, or by the modules that use them: layers.0.linear and layers.1.linear.  Numbers that nobody drew, as the
  * logarithms of 1, 2, 3 … in each layer of a state space model, tell nothing. */
 bool are_copies_of_a_layer(Decision *d, const Candidate *a, const Candidate *b, bool as_they_lie)
@@ -279,6 +321,7 @@ static void tie_to_equal(Decision *d, Candidate *b, const Candidates *before)
         if (listed(d->options->untie.at, d->options->untie.n, a->name)) continue;
         const Likeness how = likeness(a->tensor, b->tensor);
         if (how == DIFFERENT) continue;
+        if (a->made && b->made && !strcmp(a->aliases.at[0], b->aliases.at[0])) return; /* just separated */
         const char *turned = how == TRANSPOSED ? " transposed" : "";
         if (are_copies_of_a_layer(d, a, b, how == EQUAL)) {
             tie_say(d, arena_text(d->arena,

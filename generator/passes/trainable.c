@@ -294,6 +294,7 @@ const char *pass_trainable(OnnxModel *model, const Options *options, Arena *aren
     separate_merged(&d);
     tie_equal(&d);
     tie_parts(&d);
+    candidate_notes(&d);
     for (int i = 0; i < d.list.n; i++) d.list.at[i]->parameter = d.list.at[i]->trains;
     obey_table(&d, &lines);
     obey_patterns(&d);

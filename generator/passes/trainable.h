@@ -26,6 +26,9 @@ void model_add_initializer(Decision *d, OnnxTensor *tensor);
 /* A node that reads initializers alone may stand first; one that stands in the graph already moves there. */
 void model_put_first(Decision *d, OnnxNode *node);
 
+/* ---- notes.c ---- */
+void candidate_notes(Decision *d);
+
 /* ---- parts.c ---- */
 void tie_parts(Decision *d);
 /* "; near are "a", "b"", or "" */
@@ -36,6 +39,8 @@ const char *near_candidates(Decision *d, const char *wrong);
 const char *exporter_parameter(Arena *arena, const OnnxNode *node, int input);
 /* Whether the modules that the nodes belong to differ in numbers alone: layers.0.linear1 and layers.1.linear1. */
 bool exporter_numbers_apart(Arena *arena, const OnnxNode *a, const OnnxNode *b);
+/* Whether they belong to modules that are known, and others. */
+bool exporter_modules_differ(Arena *arena, const OnnxNode *a, const OnnxNode *b);
 /* What the exporter lost or left out, with the line that keeps it. */
 void exporter_notes(const OnnxModel *model, const Options *options, Arena *arena);
 #endif

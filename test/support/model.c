@@ -75,6 +75,8 @@ static void fill(Maker *m, OnnxTensor *t, const char *kind)
             x[i] = (row + column) % 2 ? -100 : 0;
         else if (!strcmp(kind, "rising"))
             x[i] = (float)(i + 1) / (float)t->count;
+        else if (!strcmp(kind, "padded") && row == 0)
+            x[i] = 0;
         else if (!strcmp(kind, "filters"))
             x[i] = (i % 5) == 0 ? 0.5f + (float)i : 0;
         else if (!strncmp(kind, "part:", 5))

@@ -1,7 +1,7 @@
 /* ONNX models in memory, from a few lines of text; and what the program says to the user.
  *
  *     in x f32 batch,4            an input (f32, i64, u8 or bool)
- *     w proj.weight 4,5 random    an initializer; in place of random: =0.5, sines, mask, filters, rising, missing, or like=NAME, turned=NAME,
+ *     w proj.weight 4,5 random    an initializer; in place of random: =0.5, sines, mask, filters, rising, padded (row 0 zeros), missing, or like=NAME, turned=NAME,
  *                                 part:FIRST:STRIDE:STRIDE=NAME (element i, j is NAME's at FIRST + i * STRIDE + j * STRIDE)
  *     const c 4 =1                the same as a Constant node
  *     MatMul m: x proj.weight -> y

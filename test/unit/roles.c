@@ -284,6 +284,47 @@ static void names_of_exporters(void **state)
         if (name_is_generated(given[i])) fail_msg("%s is a parameter's name", given[i]);
 }
 
+/* Norms without gain or shift: the script exporter makes Constant nodes for them, dynamo numbered values; but what the exporter says is
+ * a parameter, or a name of its own, trains. */
+static void norms_without_parameters(void **state)
+{
+    (void)state;
+    wants(LINEAR "const /n/Constant_output_0 4 =1\nconst /n/Constant_1_output_0 4 =0\nLayerNormalization n: h /n/Constant_output_0 "
+                 "/n/Constant_1_output_0 -> y\nout y\n",
+          "train w weight of \"m\" (MatMul)\n"
+          "frozen /n/Constant_output_0 no gain, ones in its place: operand of \"n\" (LayerNormalization)\n"
+          "frozen /n/Constant_1_output_0 no shift, zeros in its place: operand of \"n\" (LayerNormalization)\n");
+    wants(LINEAR "w val_3 4 =1\nw val_4 4 =2\nw n.bias 4 =0\nInstanceNormalization n: h val_3 n.bias -> i\nInstanceNormalization o: i val_4 n.bias -> y\nout y\n",
+          "train w weight of \"m\" (MatMul)\n"
+          "frozen val_3 no gain, ones in its place: operand of \"n\" (InstanceNormalization)\n"
+          "train val_4 gain of \"o\" (InstanceNormalization)\n"
+          "train n.bias#n bias of \"n\" (InstanceNormalization)\n"
+          "train n.bias#o bias of \"o\" (InstanceNormalization)\n");
+    /* One tensor of ones for a norm that has a gain and one that has none. */
+    wants(LINEAR "w n.weight 4 =1\nLayerNormalization n: h n.weight -> i\nmeta pkg.torch.onnx.fx_node=%layer_norm : f(args = (%h, [4], %p_n_weight))\n"
+                 "LayerNormalization o: i n.weight -> y\nmeta pkg.torch.onnx.fx_node=%layer_norm_1 : f(args = (%layer_norm, [4]))\nout y\n",
+          "train w weight of \"m\" (MatMul)\n"
+          "frozen n.weight no gain, ones in its place: operand of \"o\" (LayerNormalization)\n"
+          "train n.weight#n gain of \"n\" (LayerNormalization)\n");
+    /* A group norm written out. */
+    wants(LINEAR "w val_3 4 =1\nMul g: h val_3 -> y\nmeta pkg.torch.onnx.fx_node=%group_norm : f(args = (%h, 2))\nout y\n",
+          "train w weight of \"m\" (MatMul)\n"
+          "frozen val_3 a norm without gain or shift, filler in its place: operand of \"g\" (Mul)\n");
+    wants(LINEAR "w val_3 4 =1\nMul g: h val_3 -> y\nmeta pkg.torch.onnx.fx_node=%group_norm : f(args = (%h, 2, %p_n_weight))\nout y\n",
+          "train w weight of \"m\" (MatMul)\ntrain val_3 gain of \"g\" (Mul)\n");
+}
+
+/* Dropout of a constant is that constant, and a number that was computed is a number. */
+static void dropped_tables_train(void **state)
+{
+    (void)state;
+    wants("in x f32 batch,4\nw positions 5,4 random\nw w 4,4 random\nw sqrt_1 () =1.5\nDropout d: positions -> p\nMatMul m: p w -> h\n"
+          "Div s: h sqrt_1 -> i\nAdd a: x i -> y\nout y\n",
+          "train positions weight of \"m\" (MatMul)\n"
+          "train w weight of \"m\" (MatMul)\n"
+          "frozen sqrt_1 number of \"s\" (Div)\n");
+}
+
 /* A state space's decay, -exp(A_log), whose name the script exporter lost; and a table that is no more than scaled. */
 static void bent_constants_train(void **state)
 {
@@ -329,6 +370,8 @@ int main(void)
         T(parameters_that_shape),
         T(constants_in_nodes_and_branches),
         T(exporter_knows_buffers),
+        T(norms_without_parameters),
+        T(dropped_tables_train),
         T(bent_constants_train),
         T(names_of_exporters),
     };

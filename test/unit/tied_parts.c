@@ -107,11 +107,78 @@ static void modules_tell_copies(void **state)
     wants(SCOPES("l", "l"), "train val_7 weight of \"a\" (MatMul)\n");
 }
 
+/* ---- layers whose matrices an exporter merged ---- */
+static void merged_matrices_are_separated(void **state)
+{
+    (void)state;
+#define MERGED(p, q)                                                                                                               \
+    "in x f32 batch,4\nw l.0.weight 4,4 random\nMatMul a: x l.0.weight -> h\nmeta pkg.torch.onnx.fx_node=%linear : f(args = (%x, %" p \
+    "))\nMatMul b: h l.0.weight -> y\nmeta pkg.torch.onnx.fx_node=%linear_1 : f(args = (%h, %" q "))\nout y\n"
+    wants(MERGED("p_l_0_weight", "p_l_1_weight"),
+          "train l.0.weight#a weight of \"a\" (MatMul)\ntrain l.0.weight#b weight of \"b\" (MatMul)\n");
+    says((Options){0}, MERGED("p_l_0_weight", "p_l_1_weight"), 0,
+         "disc-gen: note: \"l.0.weight\" is used in 2 places by modules of their own, as exporters merge equal tensors of fresh models: "
+         "separated into \"l.0.weight#a\", \"l.0.weight#b\" (--tie \"l.0.weight\" keeps it one)\n");
+    wants(MERGED("p_l_weight", "p_l_weight"), "train l.0.weight weight of \"a\" (MatMul)\n");
+    /* One parameter of one value, used twice, is one. */
+    wants("in x f32 batch,4\nw w 4,4 random\nw d 4 =1\nMatMul m: x w -> h\nMul a: h d -> i\nmeta pkg.torch.onnx.fx_node=%mul : f(args = (%h, %p_d))\n"
+          "Mul b: i d -> y\nmeta pkg.torch.onnx.fx_node=%mul_1 : f(args = (%i, %p_d))\nout y\n",
+          "train w weight of \"m\" (MatMul)\ntrain d gain of \"a\" (Mul)\n");
+    /* Without metadata, modules that differ in a number tell, where gains show that the exporter merged. */
+#define SCRIPT(first, second, gain)                                                                                                \
+    "in x f32 batch,4\nw onnx::MatMul_9 4,4 random\nw n.weight 4 " gain "\nMatMul " first                                        \
+    "/MatMul: x onnx::MatMul_9 -> h\nLayerNormalization /n.0/L: h n.weight -> i\nMatMul " second                                  \
+    "/MatMul: i onnx::MatMul_9 -> j\nLayerNormalization /n.1/L: j n.weight -> y\nout y\n"
+    wants(SCRIPT("/l.0", "/l.1", "=1"),
+          "train onnx::MatMul_9#/l.0/MatMul weight of \"/l.0/MatMul\" (MatMul)\n"
+          "train onnx::MatMul_9#/l.1/MatMul weight of \"/l.1/MatMul\" (MatMul)\n"
+          "train n.weight#/n.0/L gain of \"/n.0/L\" (LayerNormalization)\n"
+          "train n.weight#/n.1/L gain of \"/n.1/L\" (LayerNormalization)\n");
+    wants(SCRIPT("/l.0", "/l.1", "random"),
+          "train onnx::MatMul_9 weight of \"/l.0/MatMul\" (MatMul)\ntrain n.weight gain of \"/n.0/L\" (LayerNormalization)\n");
+    wants(SCRIPT("/l", "/l", "=1"),
+          "train onnx::MatMul_9 weight of \"/l/MatMul\" (MatMul)\n"
+          "train n.weight#/n.0/L gain of \"/n.0/L\" (LayerNormalization)\n"
+          "train n.weight#/n.1/L gain of \"/n.1/L\" (LayerNormalization)\n");
+}
+
+/* ---- what is said of tensors that exporters computed or left out ---- */
+static void notes_of_tensors(void **state)
+{
+    (void)state;
+#define PYTORCH "producer pytorch 2.15.0\n"
+#define NO_DROPOUT(line) "disc-gen: note: no Dropout in the model: an export for inference leaves it out. If yours had one: " line "\n"
+#define SCRIPT_LINE                                                                                                                \
+    "model.train(); torch.onnx.export(model, ..., dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)"
+    says((Options){0}, PYTORCH LINEAR "w exp () =2.5\nMul s: h exp -> y\nout y\n", 0,
+         NO_DROPOUT(SCRIPT_LINE)
+         "disc-gen: note: \"exp\": computed by the exporter from parameters that the file does not have; what was computed trains instead, "
+         "by other steps than theirs. To keep the parameters: torch.onnx.export(model, ..., dynamo=True, optimize=False)\n");
+    says((Options){0}, PYTORCH "in x f32 batch,4\nw onnx::Gemm_7 4,4 random\nGemm g: x onnx::Gemm_7 -> y transB=1\nout y\n", 0,
+         NO_DROPOUT(SCRIPT_LINE)
+         "disc-gen: note: \"onnx::Gemm_7\": computed by the exporter from parameters that the file does not have; what was computed trains "
+         "instead, by other steps than theirs. To keep the parameters: torch.onnx.export(model, ..., dynamo=False, "
+         "do_constant_folding=False)\n");
+    says((Options){0},
+         PYTORCH "in x f32 batch,4\nw l.weight 4,4 random\nGemm g: x l.weight -> y transB=1\n"
+                 "meta pkg.torch.onnx.fx_node=%linear : f(args = (%x, %p_l_weight, %p_l_bias))\nout y\n",
+         0,
+         NO_DROPOUT("model.train(); torch.onnx.export(model, ..., dynamo=True)")
+         "disc-gen: note: \"l_bias\": left out by the exporter, as zeros add nothing, and not trained. To keep it: "
+         "torch.onnx.export(model, ..., dynamo=True, optimize=False)\n");
+    says((Options){0}, PYTORCH "in i i64 batch\nw e.weight 3,4 padded\nGather g: e.weight i -> y\nout y\n", 0,
+         NO_DROPOUT(SCRIPT_LINE)
+         "disc-gen: note: row 0 of \"e.weight\" is zeros, as Embedding(padding_idx=0) keeps it; a file cannot say so, and the row trains "
+         "where it is looked up. To keep it: multiply what is looked up with (ids != 0)\n");
+    says((Options){0}, "producer paddle\n" LINEAR "w exp () =2.5\nMul s: h exp -> y\nout y\n", 0, "");
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(rows_are_a_part), T(views_are_parts), T(what_is_no_part), T(options_about_parts), T(modules_tell_copies),
+        T(merged_matrices_are_separated), T(notes_of_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
