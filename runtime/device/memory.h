@@ -47,6 +47,7 @@ int device_download(Device *device, void *to, const void *from, size_t bytes);
 int device_clear(Device *device, void *at, size_t bytes);
 int device_launching(Device *device, const char *kernel); /* called before each launch: 0, or DEVICE_LAUNCH_FAILED where a test ordered it (fail_launch); device may be NULL */
 DeviceFaults *device_faults(Device *device);
+void device_share(Device *device, bool shared);         /* whether what is launched from now on is shared out among the processor's threads */
 int device_finish(Device *device);                     /* waits; reports errors of launches */
 void *device_stream(Device *device);
 void *device_blas(Device *device);                     /* cublasHandle_t, NULL on the host */

@@ -119,6 +119,8 @@ const char *device_kind(void)
     return "cuda";
 }
 
+void device_share(Device *, bool) {}
+
 bool device_has_graphs(void)
 {
     return true;

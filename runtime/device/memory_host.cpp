@@ -41,6 +41,11 @@ const char *device_kind(void)
     return "host";
 }
 
+void device_share(Device *, bool shared)
+{
+    threads_alone(!shared);
+}
+
 bool device_has_graphs(void)
 {
     return device_has_forms();

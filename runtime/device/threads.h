@@ -19,6 +19,7 @@ extern "C" {
 int threads_most(void);
 typedef void RunOfTasks(const void *context, int64_t first, int64_t last);
 void threads_share(int64_t tasks, RunOfTasks *run, const void *context);
+void threads_alone(bool alone); /* the caller does all tasks that it shares out, from now on */
 #ifdef __cplusplus
 }
 template <class F> static inline void share_runs(int64_t tasks, bool worth, const F &f)

@@ -185,10 +185,16 @@ int threads_most(void)
     return threads().n;
 }
 
+static thread_local bool by_itself = false;
+void threads_alone(bool alone)
+{
+    by_itself = alone;
+}
+
 void threads_share(int64_t tasks, RunOfTasks *run, const void *context)
 {
     Threads &all = threads();
-    if (all.n == 1 || all.busy.test_and_set(std::memory_order_acquire)) return run(context, 0, tasks);
+    if (all.n == 1 || by_itself || all.busy.test_and_set(std::memory_order_acquire)) return run(context, 0, tasks);
     all.share(tasks, run, context);
     all.busy.clear(std::memory_order_release);
 }

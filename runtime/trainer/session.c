@@ -360,6 +360,8 @@ int step_launch(Session *s, const Program *program, int64_t number, MendWatch wa
     if (mends) mend_begin(s->mend, step, watch);
     const bool replays = may_replay(s, program, watch, step);
     if (replays) graphs_begin(s->graphs, step, budget_left(s));
+    const bool trains = program->n_units > 0;
+    device_share(s->device, !(trains && s->sharing.alone));
     int ended = program->run(step);
     if (replays) {
         graphs_end(s->graphs, step, ended);
@@ -370,7 +372,9 @@ int step_launch(Session *s, const Program *program, int64_t number, MendWatch wa
     if (failed) ended = step->error;
     if (step->refused && watch != MEND_CAUSE) graphs_drop(s->graphs, "a unit of the step is mended");
     const int finished = device_finish(s->device);
+    device_share(s->device, true);
     *seconds = seconds_now() - start;
+    if (!ended && trains && watch == MEND_FAILURES && !s->proving) sharing_spent(&s->sharing, (double)s->plan->arena_bytes, *seconds);
     return ended ? ended : finished;
 }
 

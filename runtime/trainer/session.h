@@ -20,6 +20,7 @@
 #include "../controller/variants.h"
 #include "../device/memory.h"
 #include "fault.h"
+#include "sharing.h"
 #include "tensors.h"
 
 typedef struct {
@@ -89,6 +90,7 @@ typedef struct Session {
     bool *kept;                 /* by weight: raised by the step (Step.kept); memory of the host's that the device reaches */
     int64_t kept_steps;         /* in which any was */
     bool wide;                  /* the last step's kernels took 64-bit indices */
+    Sharing sharing;            /* of training steps among the processor's threads */
     bool *told;                 /* by guard: that kernels take elements one by one was said */
 } Session;
 

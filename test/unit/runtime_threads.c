@@ -55,6 +55,25 @@ static void test_after_sleep(void **state)
     }
 }
 
+static pthread_t caller;
+static void count_own(const void *context, int64_t first, int64_t last)
+{
+    assert_true(pthread_equal(pthread_self(), caller));
+    count(context, first, last);
+}
+static void test_alone(void **state)
+{
+    (void)state;
+    caller = pthread_self();
+    threads_alone(true);
+    for (int round = 0; round < 1000; round++) {
+        memset((void *)done, 0, sizeof done);
+        threads_share(MOST_TASKS, count_own, NULL);
+        check_once(MOST_TASKS);
+    }
+    threads_alone(false);
+}
+
 static void add_within(const void *context, int64_t first, int64_t last)
 {
     threads_share(last - first, context ? add_within : count, NULL);
@@ -158,7 +177,7 @@ int main(int argc, char **argv)
     const char *threads = getenv("OMP_NUM_THREADS");
     if (argc > 0 && (!threads || strcmp(threads, "3") != 0) && !setenv("OMP_NUM_THREADS", "3", 1)) execv("/proc/self/exe", argv);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_fewer_than_wanted), /* first: the threads are made once in a process */
-                                       cmocka_unit_test(test_each_once), cmocka_unit_test(test_after_sleep), cmocka_unit_test(test_within_a_task),
+                                       cmocka_unit_test(test_each_once), cmocka_unit_test(test_alone), cmocka_unit_test(test_after_sleep), cmocka_unit_test(test_within_a_task),
                                        cmocka_unit_test(test_two_ask), cmocka_unit_test(test_at_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
