@@ -16,6 +16,7 @@ typedef struct GuardRow {
 } GuardRow;
 typedef struct Guards {
     VEC(GuardRow) list;
+    int programs; /* of how many they are */
 } Guards;
 
 /* Where each dim is read from a batch: a C expression over a and d; NULL: no input shows it.  In an order in which each needs only

@@ -493,7 +493,9 @@ static void watch_fours(Watch *w, Program *const *programs, int n)
 
 Guards guards_make(const Project *project, const Layout *layout, const Bindings *bindings, Program *const *programs, int n)
 {
+    if (layout->guards && layout->guards->programs == n) return *layout->guards;
     Watch w = {
+        .guards = {.programs = n},
         .project = project, .l = layout, .bindings = bindings, .names = map_new(layout->arena), .seen = map_new(layout->arena)};
     for (int i = 0; i < layout->inputs.n; i++) watch_shape(&w, i);
     for (int d = 0; d < layout->dims.n; d++) watch_range(&w, d);

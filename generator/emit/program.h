@@ -30,6 +30,7 @@ typedef struct Layout {
     VEC(NamedInput) inputs, hypers;
     VEC(NamedTensor) weights, states;
     Map *input_of, *hyper_of, *weight_of, *state_of; /* name -> pointer to the entry's place + 1 */
+    const struct Guards *guards;                     /* once they are made, for the files that tell them; NULL */
 } Layout;
 
 Layout *layout_new(Arena *arena, Symbols *symbols);

@@ -155,11 +155,11 @@ static const char *multiplied(Arena *arena, const Kernels *kernels, bool only_sh
     return buf_text(&out);
 }
 
-static void write_folder(const Project *project, const Layout *layout, Program *const *programs, const Groups *const *groups, int n,
+static void write_folder(const Project *project, const Layout *named, Program *const *programs, const Groups *const *groups, int n,
                          const Kernels *all, const Kernels *unfused, const Apart *apart)
 {
     const char *kernels = kernels_text(all);
-    Arena *arena = layout->arena;
+    Arena *arena = named->arena;
     Buf source = {.arena = arena};
     comment_put(&source, file_name(project->options->model));
     const Hole holes[] = {{"MODEL", buf_text(&source)},
@@ -168,6 +168,10 @@ static void write_folder(const Project *project, const Layout *layout, Program *
                           {"SHORT_TYPES", multiplied(arena, all, true)}};
     const int n_holes = sizeof holes / sizeof *holes;
     Folder *folder = folder_open(arena, project->options->out);
+    const Bindings bindings = bindings_make(named);
+    const Guards guards = guards_make(project, named, &bindings, programs, n);
+    Layout guarded = *named, *layout = &guarded;
+    guarded.guards = &guards;
     write_text(folder, "model.h", text_of_header, project, layout, programs, n, kernels);
     write_text(folder, "model.cu", model_cu, project, layout, programs, n, kernels);
     write_text(folder, "lean.h", lean_h, project, layout, programs, n, kernels);

@@ -187,12 +187,14 @@ static void put_touches(Report *r, const Program *p, bool writes)
         if (!writes) put_read_in_place(r, p, &p->units.at[u], t->n ? "," : "");
         buf_put(&r->out, "],\n");
     }
+    graph_unmark_outputs(p->graph);
     buf_put(&r->out, "],\n");
 }
 
 static void put_reasons(Report *r, const Program *p, const Groups *groups)
 {
     buf_put(&r->out, "/* by unit: buffer, why it lies in memory */\nstored: [\n");
+    graph_mark_outputs(p->graph, r->arena);
     for (int u = 0; u < p->units.n; u++) {
         const Group *group = p->units.at[u].group;
         buf_put(&r->out, "[");

@@ -90,6 +90,10 @@ static void units_text(Writer *w)
     const PointsOf back = points_by_unit(w, POINT_BACK), gone = points_by_unit(w, POINT_GONE),
                    settled = points_by_unit(w, POINT_SETTLED);
     const bool trains = program_plans(p);
+    const Layout *layout = w->l;
+    Layout brief = *layout; /* what a unit's text is made of is gone with the next one's */
+    brief.arena = arena_child(layout->arena);
+    w->l = &brief;
     for (int i = 0, u = 0; i < p->items.n; i++) {
         if (p->items.at[i]->kind != ITEM_SAVE) section_text(w, p->items.at[i]);
         const size_t start = w->body.length;
@@ -99,7 +103,9 @@ static void units_text(Writer *w)
         item_text(w, p->items.at[i], 1);
         if (u < p->units.n && p->units.at[u].last_item == i) offload_text(w, &settled, u), evict_text(w, &gone, u++);
         declare_before(w, start);
+        arena_reset(brief.arena);
     }
+    w->l = layout;
 }
 
 static bool holds(const Items *items, ItemKind kind)
@@ -150,8 +156,12 @@ void replays_text(Buf *out, const Layout *layout, const Program *p)
         " * on the same operands, with buffers wherever they lie by now. */\n"
         "STEP_FUNCTION void %s_replay(Step *s, int number)\n{\n    switch (number) {\n",
         p->name, p->name);
-    for (int u = 0; u < program_all_units(p); u++)
-        if (program_unit(p, u)->again) replay_text(out, layout, p, memory, u);
+    Layout brief = *layout;
+    brief.arena = arena_child(layout->arena);
+    for (int u = 0; u < program_all_units(p); u++) {
+        if (program_unit(p, u)->again) replay_text(out, &brief, p, memory, u);
+        arena_reset(brief.arena);
+    }
     buf_put(out, "    }\n}\n\n");
 }
 

@@ -66,7 +66,7 @@ void section_text(Writer *w, const Item *item)
         buf_printf(&w->body, "\n    /* ---- %s ---- */\n", now);
     }
     if (!scope || strcmp(now, "loss") == 0 || (w->scope && strcmp(w->scope, scope) == 0)) return;
-    w->scope = scope;
+    w->scope = arena_copy(w->body.arena, scope, strlen(scope));
     buf_printf(&w->body, "%s    /* -- %s -- */\n", begins ? "" : "\n", commented(w->l, scope));
 }
 

@@ -16,6 +16,7 @@ typedef struct {
     const Layout *l;
     const Program *p;
     VEC(Size) sizes;
+    Pointers *plain; /* while sizes are counted: what holds none that could have a name */
     const Map *memory;                                    /* C name -> Memory */
     Map *declared;                                        /* buffers that the text has so far */
     Buf body;                                             /* of the function, behind its declarations */

@@ -72,7 +72,7 @@ static const char *quotient_name(const Writer *w, const char *text, size_t n)
 static void count_quotients(Writer *w, Expr *e)
 {
     const char *block;
-    if (!e || !is_known(w, e, &block) || block) return;
+    if (!e || pointers_get(w->plain, e) || !is_known(w, e, &block) || block) return;
     const char *text = expr_c(w->l, e, "");
     for (const char *p = text; *p; p++) {
         if (strncmp(p, "min_int(", 8) == 0 || strncmp(p, "max_int(", 8) == 0) { /* has a name of its own, or stands once */
@@ -88,9 +88,10 @@ static void count_quotients(Writer *w, Expr *e)
 static void count(Writer *w, const Arg *arg)
 {
     const char *block;
-    if (arg->kind != ARG_EXPR) return;
+    if (arg->kind != ARG_EXPR || pointers_get(w->plain, arg->expr)) return;
     count_quotients(w, arg->expr);
     const char *text = expr_c(w->l, arg->expr, ""), *end = call_end(text);
+    if (!strchr(text, '(')) pointers_set(w->plain, arg->expr, w->plain);
     if (!arg->name || layout_reserves(arg->name) || strlen(text) < SHORT || !end || *end || !is_known(w, arg->expr, &block)) return;
     use(w, text, arg->name, block);
 }
@@ -122,6 +123,7 @@ static bool has_size_called(const Writer *w, int n, const char *name)
 
 void name_sizes(Writer *w)
 {
+    w->plain = pointers_new(w->l->arena);
     count_items(w, &w->p->items);
     int n = 0;
     for (int i = 0; i < w->sizes.n; i++) {

@@ -43,7 +43,19 @@ bool graph_watch_range(Graph *g, Value *v, IndexRange range)
 
 bool graph_is_output(const Graph *g, const Value *v)
 {
+    if (g->marks) return v->id < g->marked && g->marks[v->id];
     return values_hold(&g->outputs, v);
+}
+
+void graph_mark_outputs(Graph *g, Arena *arena)
+{
+    g->marked = g->next_value;
+    g->marks = graph_outputs(arena, g);
+}
+
+void graph_unmark_outputs(Graph *g)
+{
+    g->marks = NULL;
 }
 
 uint8_t *graph_outputs(Arena *arena, const Graph *g)
@@ -101,6 +113,7 @@ void graph_replace(Graph *g, Value *old, Value *new_value)
     graph_replace_operands(g, old, new_value);
     for (int i = 0; i < g->outputs.n; i++)
         if (g->outputs.at[i] == old) g->outputs.at[i] = new_value;
+    if (g->marks && graph_is_output(g, old)) graph_unmark_outputs(g);
 }
 
 void graph_settle(Graph *g)

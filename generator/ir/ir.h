@@ -149,6 +149,8 @@ struct Graph {
     Ops spare;             /* room for the list that a pass writes next */
     Values outputs;        /* what the graph is for */
     const char **output_names; /* beside outputs; NULL in bodies */
+    const uint8_t *marks;  /* by value id: an output; NULL but in a walk that asks often */
+    int marked;            /* ids that they tell of */
     int next_value, next_op;
     const char *source, *role; /* given to operations made from now on */
 };
@@ -160,7 +162,9 @@ Value *graph_find_input(const Graph *g, const char *name); /* NULL */
 const char *graph_alike(Arena *arena, const Graph *g);
 /* From now on v, of the batch, is guarded to lie in the range.  False where no guard can tell: n is known too late, or another number is ignored. */
 bool graph_watch_range(Graph *g, Value *v, IndexRange range);
-bool graph_is_output(const Graph *g, const Value *v);      /* costs as much as g has outputs */
+bool graph_is_output(const Graph *g, const Value *v);      /* costs as much as g has outputs, but between the next two */
+void graph_mark_outputs(Graph *g, Arena *arena);           /* from here to there outputs change through graph_replace alone */
+void graph_unmark_outputs(Graph *g);
 uint8_t *graph_outputs(Arena *arena, const Graph *g);      /* by value id: whether it is one */
 /* Appends an operation whose results have the given types; most callers want build.h instead. */
 Op *graph_op(Graph *g, OpKind kind, Value *const *in, int n_in, int n_out);

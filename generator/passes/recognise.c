@@ -293,14 +293,18 @@ static bool is_weight(const Value *v)
     return v->origin == FROM_WEIGHT;
 }
 
-static Op *attention_at(Attend *a)
+static Op *attention_at(Attend *a, Arena *scratch)
 {
+    const int values = a->g->next_value + 1;
     bool random = false;
     if (!find_softmax(a)) {
         if (near_softmax(a->product->in[0], 6, &random))
             attend_no(a, random ? "a dropout of its probabilities is drawn" : "something else is done to its probabilities");
         return NULL;
     }
+    a->depends = NEW_ARRAY(scratch, uint8_t, values);
+    a->pure = NEW_ARRAY(scratch, uint8_t, values);
+    a->inner = NEW_ARRAY(scratch, Value *, values);
     if (is_weight(a->product->in[1]) || !attend_find_scores(a) || is_weight(a->scores->in[1])) return NULL;
     if (!sizes_fit(a) || !find_operands(a)) return NULL;
     Graph *body = attend_body(a);
@@ -314,10 +318,7 @@ static bool recognise(Graph *g, Op *op, Value **by, void *context)
     if (op->kind != OP_dot) return false;
     Arena *scratch = arena_new();
     Attend a = {.g = g, .product = op, .factor = 1, .wanted = r->wanted, .values = r->values};
-    a.depends = NEW_ARRAY(scratch, uint8_t, g->next_value + 1);
-    a.pure = NEW_ARRAY(scratch, uint8_t, g->next_value + 1);
-    a.inner = NEW_ARRAY(scratch, Value *, g->next_value + 1);
-    Op *attention = attention_at(&a);
+    Op *attention = attention_at(&a, scratch);
     arena_free(scratch);
     if (a.why || attention) tell(r, op, &a, attention);
     if (!attention) return false;

@@ -1,7 +1,7 @@
 /* One walk over a graph that keeps or replaces each operation. */
 #include "passes/rewrite.h"
 
-enum { FEW_RESULTS = 8 };
+enum { FEW_RESULTS = 8, FEW_OUTPUTS = 16 };
 
 /* A value that was replaced may be what the graph is for; by is indexed by id, up to n. */
 static void replace_outputs(Graph *g, Value *const *by, int n)
@@ -21,6 +21,8 @@ int rewrite(Graph *g, RewriteRule *rule, void *context, bool bodies)
     g->ops.n = 0;
     g->spare = (Ops){0};
     Value *few[FEW_RESULTS];
+    Arena *scratch = g->outputs.n > FEW_OUTPUTS ? arena_new() : NULL;
+    if (scratch) graph_mark_outputs(g, scratch);
     for (int o = 0; o < before.n; o++) {
         Op *op = before.at[o];
         for (int k = 0; bodies && k < 2 && op->body[k]; k++) replaced += rewrite(op->body[k], rule, context, true);
@@ -43,6 +45,8 @@ int rewrite(Graph *g, RewriteRule *rule, void *context, bool bodies)
     g->source = source;
     g->role = role;
     g->spare = before;
+    graph_unmark_outputs(g);
+    arena_free(scratch);
     if (!replaced) return 0;
     if (replacement) replace_outputs(g, replacement, values); /* else it was all in bodies */
     graph_settle(g);

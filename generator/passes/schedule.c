@@ -37,6 +37,8 @@ typedef struct {
     int *root;  /* by value id: the value in whose memory it lies */
     VEC(int) roots;  /* the distinct ones that each group reads, one group's after the other's */
     int *first_root; /* by group, and behind the last one */
+    VEC(int) made;   /* the values for which each group takes memory */
+    int *first_made; /* by group, and behind the last one */
     VEC(Edge) edges;
     int *first_edge, *waits; /* by group */
     int *phase;
@@ -109,6 +111,9 @@ static void find_roots(Schedule *s)
     for (int i = 0; i < s->n; i++) {
         const Group *group = s->groups->list.at[i];
         s->first_root[i] = s->roots.n;
+        s->first_made[i] = s->made.n;
+        for (int o = 0; o < group->out.n && group->kind != GROUP_VIEW && group->kind != GROUP_ASSIGN; o++)
+            vec_push(arena, &s->made, group->out.at[o]->id);
         for (int k = 0; k < group->in.n; k++) {
             const int root = s->root[group->in.at[k]->id];
             if (seen[root] != i + 1) vec_push(arena, &s->roots, root);
@@ -116,6 +121,7 @@ static void find_roots(Schedule *s)
         }
     }
     s->first_root[s->n] = s->roots.n;
+    s->first_made[s->n] = s->made.n;
 }
 
 /* The distinct roots that group i reads. */
@@ -204,24 +210,23 @@ static Ready heap_pop(Schedule *s)
 }
 
 /* ---- running ---- */
-static int64_t bytes_added(const Schedule *s, const Group *group)
+static int64_t bytes_added(const Schedule *s, int i)
 {
     int64_t added = 0;
-    for (int o = 0; o < group->out.n && group->kind != GROUP_VIEW && group->kind != GROUP_ASSIGN; o++)
-        added += s->bytes[group->out.at[o]->id];
+    for (int k = s->first_made[i]; k < s->first_made[i + 1]; k++) added += s->bytes[s->made.at[k]];
     return added;
 }
 
 static int64_t bytes_freed(const Schedule *s, int i)
 {
-    const Group *group = s->groups->list.at[i];
     int64_t freed = 0;
     const int *roots, n = roots_read(s, i, &roots);
     for (int k = 0; k < n; k++)
         if (s->left[roots[k]] == 1 && !s->kept[roots[k]]) freed += s->bytes[roots[k]];
-    for (int o = 0; o < group->out.n && group->kind != GROUP_ASSIGN && group->kind != GROUP_VIEW;
-         o++) /* read by nobody: gone at once */
-        if (!s->readers[group->out.at[o]->id] && !s->kept[group->out.at[o]->id]) freed += s->bytes[group->out.at[o]->id];
+    for (int k = s->first_made[i]; k < s->first_made[i + 1]; k++) { /* read by nobody: gone at once */
+        const int v = s->made.at[k];
+        if (!s->readers[v] && !s->kept[v]) freed += s->bytes[v];
+    }
     return freed;
 }
 
@@ -234,7 +239,7 @@ static bool updates(const Group *group)
 static void make_ready(Schedule *s, int i, bool by_memory)
 {
     const Group *group = s->groups->list.at[i];
-    int64_t gain = by_memory ? bytes_freed(s, i) - bytes_added(s, group) : updates(group);
+    int64_t gain = by_memory ? bytes_freed(s, i) - bytes_added(s, i) : updates(group);
     heap_push(s, (Ready){s->phase[i], gain, i, ++s->stamp[i]});
 }
 
@@ -260,9 +265,8 @@ static void start(Schedule *s)
 /* What it does to memory. */
 static void pass_group(Schedule *s, int i)
 {
-    const Group *group = s->groups->list.at[i];
     s->done[i] = 1;
-    s->alive += bytes_added(s, group);
+    s->alive += bytes_added(s, i);
     if (s->alive > s->peak) s->peak = s->alive;
     s->alive -= bytes_freed(s, i);
     const int *roots, n = roots_read(s, i, &roots);
@@ -321,6 +325,7 @@ static void prepare(Schedule *s)
     s->done = NEW_ARRAY(arena, uint8_t, n);
     for (int i = 0; i < s->n; i++) s->first_edge[i] = -1;
     s->first_root = NEW_ARRAY(arena, int, n);
+    s->first_made = NEW_ARRAY(arena, int, n);
     find_places(s);
     find_roots(s);
     measure(s, NULL);
@@ -390,7 +395,7 @@ static void swap_neighbours(Schedule *s, int *order)
             if (s->phase[a] != s->phase[b] || waits_for(s, b, a)) continue;
             both.n_a = roots_read(s, a, &both.roots_a);
             both.n_b = roots_read(s, b, &both.roots_b);
-            int64_t adds_a = bytes_added(s, s->groups->list.at[a]), adds_b = bytes_added(s, s->groups->list.at[b]);
+            int64_t adds_a = bytes_added(s, a), adds_b = bytes_added(s, b);
             int64_t after_a = adds_a - frees_before(s, &both, true, i) + adds_b;
             int64_t after_b = adds_b - frees_before(s, &both, false, i) + adds_a;
             int64_t a_first = adds_a > after_a ? adds_a : after_a, b_first = adds_b > after_b ? adds_b : after_b;

@@ -371,7 +371,7 @@ static bool is_transposed_each_step(const Value *v)
 }
 
 /* It is transposed once, before the loop: a product of few rows then reads it as it lies. */
-static void transpose_before_scans(Graph *g)
+static bool transpose_before_scans(Graph *g)
 {
     static const int64_t exchange[] = {1, 0};
     const int n = g->ops.n;
@@ -392,15 +392,16 @@ static void transpose_before_scans(Graph *g)
         }
     }
     if (changed) graph_sort(g);
+    return changed;
 }
 
 void pass_simplify(Graph *g)
 {
     for (int round = 0, changed = 1; changed && round < MOST_ROUNDS; round++) {
+        const int before = round ? g->ops.n : -1;
         changed = rewrite(g, merge_views, NULL, true);
         changed += merge_equals(g);
-        graph_prune(g);
+        if (changed || g->ops.n != before) graph_prune(g);
     }
-    transpose_before_scans(g);
-    graph_prune(g);
+    if (transpose_before_scans(g)) graph_prune(g);
 }

@@ -672,9 +672,31 @@ static void finds_graphs_alike(void **state)
     arena_free(w.arena);
 }
 
+/* Outputs that are marked are told as those that are looked for, also where one is replaced meanwhile or a value is new. */
+static void marks_outputs(void **state)
+{
+    (void)state;
+    World w = world();
+    Graph *g = graph_new(w.arena, w.s, "marked");
+    Value *x = input_of(&w, g, FROM_BATCH, "x", DTYPE_f32, "4"), *y = b_unary(g, OP_exp, x), *z = b_unary(g, OP_tanh, x);
+    vec_push(w.arena, &g->outputs, y);
+    graph_mark_outputs(g, w.arena);
+    assert_true(graph_is_output(g, y));
+    assert_false(graph_is_output(g, z));
+    Value *later = b_unary(g, OP_neg, x);
+    assert_false(graph_is_output(g, later));
+    graph_replace(g, y, later);
+    assert_true(graph_is_output(g, later));
+    assert_false(graph_is_output(g, y));
+    graph_unmark_outputs(g);
+    assert_true(graph_is_output(g, later));
+    arena_free(w.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(marks_outputs),
         cmocka_unit_test(broadcasts_as_numpy),
         cmocka_unit_test(folds_what_changes_nothing),
         cmocka_unit_test(folds_arithmetic_of_constants),
