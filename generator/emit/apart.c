@@ -133,13 +133,15 @@ static void remember(Apart *apart, const GroupWords *words, const Twin *twin, co
 
 static void take_again(Apart *apart, Twin *twin, const GroupWords *words, const Known *known)
 {
-    Ops of = {0};
+    Op *few[GROUP_OPS_SEEN];
+    Ops of = {.at = few, .room = GROUP_OPS_SEEN};
     twin->kept = known->twin->kept;
     twin->kept.at = NEW_ARRAY(apart->arena, Kept, twin->kept.n + 1);
     for (int k = 0; k < twin->kept.n; k++) {
         twin->kept.at[k] = known->twin->kept.at[k];
         twin->kept.at[k].target = words->values.at[known->targets.at[k]];
     }
+    twin->in = (Values){.at = NEW_ARRAY(apart->arena, Value *, known->in.n + 1), .room = known->in.n + 1};
     for (int i = 0; i < known->in.n; i++) vec_push(apart->arena, &twin->in, words->values.at[known->in.at[i]]);
     for (int o = 0; o < known->of.n; o++) vec_push(apart->arena, &of, words->values.at[known->of.at[o]]->def);
     take_as(apart, twin, known->twin, &of);
@@ -271,7 +273,9 @@ static Parts parts_of(Layout *layout, const Twin *twin, const Program *of, const
                .gradient_of = pointers_new(arena),
                .root = pointers_new(arena),
                .last_reader = pointers_new(arena),
-               .times = expr_int(layout->symbols, 1)};
+               .times = expr_int(layout->symbols, 1),
+               .moved = sum_new(layout),
+               .flops = sum_new(layout)};
     for (int i = 0; i < twin->in.n; i++) {
         if (twin->in.at[i]->origin == FROM_HYPER) continue;
         const char *name = layout_unique(layout, m.names, "a");

@@ -18,14 +18,38 @@ Item *item_new(Maker *m, Items *items, ItemKind kind, const Op *op)
     return item;
 }
 
+Sum sum_new(const Layout *l)
+{
+    return (Sum){.so_far = expr_int(l->symbols, 0), .times = pointers_new(l->arena)};
+}
+
+void sum_add(const Layout *l, Sum *sum, Expr *e)
+{
+    const intptr_t times = (intptr_t)pointers_get(sum->times, e);
+    if (!times) vec_push(l->arena, &sum->terms, e);
+    pointers_set(sum->times, e, (void *)(times + 1));
+}
+
+Expr *sum_total(const Layout *l, Sum *sum)
+{
+    Symbols *s = l->symbols;
+    for (int i = 0; i < sum->terms.n; i++) {
+        const intptr_t times = (intptr_t)pointers_get(sum->times, sum->terms.at[i]);
+        sum->so_far = expr_add(s, sum->so_far, expr_mul(s, sum->terms.at[i], expr_int(s, times)));
+        pointers_set(sum->times, sum->terms.at[i], NULL);
+    }
+    sum->terms.n = 0;
+    return sum->so_far;
+}
+
 static void count_work(Maker *m, Expr *moved, Expr *flops)
 {
     Symbols *s = m->l->symbols;
-    if (moved) m->p->moved = expr_add(s, m->p->moved, expr_mul(s, moved, m->times));
+    if (moved) sum_add(m->l, &m->moved, expr_mul(s, moved, m->times));
     if (flops && m->block) /* the blocks' rows are all rows */
-        m->p->flops = expr_add(s, m->p->flops, expr_substitute(s, flops, m->block, m->rows));
+        sum_add(m->l, &m->flops, expr_substitute(s, flops, m->block, m->rows));
     else if (flops)
-        m->p->flops = expr_add(s, m->p->flops, expr_mul(s, flops, m->times));
+        sum_add(m->l, &m->flops, expr_mul(s, flops, m->times));
 }
 
 /* What a reader wants to see beside a launch: the nodes of its operations, the last three at most; what is folded in was made
@@ -211,8 +235,9 @@ void add_groups(Maker *m, Items *items, const Groups *groups)
     for (int i = 0; i < groups->list.n; i++) {
         Unit unit = {.first = m->p->positions, .first_item = items->n};
         int buffers_before = m->p->buffers.n;
-        Expr *flops = m->p->flops, *moved = m->p->moved;
         bool outermost = items == &m->p->items;
+        const bool counts = outermost && groups->list.at[i]->kind == GROUP_REGION; /* by what it adds to the program's */
+        Expr *flops = counts ? sum_total(m->l, &m->flops) : NULL, *moved = counts ? sum_total(m->l, &m->moved) : NULL;
         if (outermost) m->touched.n = 0;
         add_group(m, items, groups->list.at[i]);
         save_gradients(m, items, groups->list.at[i]);
@@ -253,35 +278,33 @@ static bool is_input(const Maker *m, int buffer)
 }
 
 /* What crosses from the forward pass to the backward pass in memory, written once and read once. */
-static Expr *stash_moved(Maker *m)
+static void add_stash_moved(Maker *m, Sum *sum)
 {
     Symbols *s = m->l->symbols;
     const Program *p = m->p;
-    Expr *sum = expr_int(s, 0);
     for (int i = 0; i < p->items.n; i++) {
         if (p->items.at[i]->kind != ITEM_COMMIT) continue;
         const int commit = p->items.at[i]->position;
         for (int b = 0; b < p->buffers.n; b++)
             if (p->buffers.at[b].first < commit && p->buffers.at[b].last > commit && !is_input(m, b))
-                sum = expr_add(s, sum, expr_mul(s, expr_int(s, 2), p->buffers.at[b].bytes));
+                sum_add(m->l, sum, expr_mul(s, expr_int(s, 2), p->buffers.at[b].bytes));
     }
-    return sum;
 }
 
 /* Weights, states and the batch once each, read; what is assigned, written; the stash. */
 static Expr *least_moved(Maker *m)
 {
-    Symbols *s = m->l->symbols;
     const Graph *g = m->p->graph;
-    Expr *sum = expr_int(s, 0);
+    Sum sum = sum_new(m->l);
     for (int i = 0; i < g->inputs.n; i++) {
         const Value *v = g->inputs.at[i];
         if (v->origin == FROM_HYPER || !v->users.n) continue;
-        sum = expr_add(s, sum, value_bytes(g, v));
+        sum_add(m->l, &sum, value_bytes(g, v));
         for (int u = 0; u < v->users.n; u++)
-            if (v->users.at[u]->kind == OP_assign && v->users.at[u]->in[0] == v) sum = expr_add(s, sum, value_bytes(g, v));
+            if (v->users.at[u]->kind == OP_assign && v->users.at[u]->in[0] == v) sum_add(m->l, &sum, value_bytes(g, v));
     }
-    return expr_add(s, sum, stash_moved(m));
+    add_stash_moved(m, &sum);
+    return sum_total(m->l, &sum);
 }
 
 Program *program_make(Layout *layout, const char *name, const Groups *groups, const Launches *launches)
@@ -300,12 +323,16 @@ Program *program_make(Layout *layout, const char *name, const Groups *groups, co
                .gradient_of = pointers_new(arena),
                .root = pointers_new(arena),
                .last_reader = pointers_new(arena),
-               .times = expr_int(layout->symbols, 1)};
+               .times = expr_int(layout->symbols, 1),
+               .moved = sum_new(layout),
+               .flops = sum_new(layout)};
     find_gradients(&m);
     find_last_ops(&m, p->graph);
     place_inputs(&m);
     add_groups(&m, &p->items, groups);
     place_outputs(&m);
+    p->moved = sum_total(layout, &m.moved);
+    p->flops = sum_total(layout, &m.flops);
     p->least = least_moved(&m);
     return p;
 }

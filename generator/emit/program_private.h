@@ -12,6 +12,16 @@ typedef struct GradientOf {
     VEC(const char *) weights;
 } GradientOf;
 
+/* A sum of many expressions, most of them equal: each is multiplied by how often it came, and added once. */
+typedef struct Sum {
+    Expr *so_far;
+    Pointers *times; /* expression -> how often it is still to be added */
+    VEC(Expr *) terms;
+} Sum;
+Sum sum_new(const Layout *l);
+void sum_add(const Layout *l, Sum *sum, Expr *e);
+Expr *sum_total(const Layout *l, Sum *sum); /* more may be added behind it */
+
 typedef struct Maker { /* a program while it is made */
     Layout *l;
     Program *p;
@@ -27,6 +37,7 @@ typedef struct Maker { /* a program while it is made */
     const char *row;       /* counter of the loop over blocks of rows around what is being added; NULL */
     Expr *block, *rows;    /* of that loop: the dim that is a block's rows, all rows */
     Expr *times;           /* how often what is being added runs in a step */
+    Sum moved, flops;      /* of all launches so far */
 } Maker;
 
 struct Launches {

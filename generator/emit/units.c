@@ -48,7 +48,7 @@ static bool may_run_again(const Group *group)
     }
 }
 
-/* flops, moved: of the program before it. */
+/* flops, moved: of the program before it, where it is a region. */
 void add_unit(Maker *m, const Group *group, Unit unit, int buffers_before, Expr *flops, Expr *moved)
 {
     Program *p = m->p;
@@ -73,7 +73,7 @@ void add_unit(Maker *m, const Group *group, Unit unit, int buffers_before, Expr 
         if (l->at[i].moved) unit.moved = expr_add(s, unit.moved, l->at[i].moved);
     }
     if (group->kind == GROUP_REGION && unit.again)
-        unit.flops = expr_sub(s, p->flops, flops), unit.moved = expr_sub(s, p->moved, moved);
+        unit.flops = expr_sub(s, sum_total(m->l, &m->flops), flops), unit.moved = expr_sub(s, sum_total(m->l, &m->moved), moved);
     vec_push(m->l->arena, &p->units, unit);
 }
 

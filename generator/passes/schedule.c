@@ -30,6 +30,7 @@ typedef struct Ready {
 } Ready;
 
 typedef struct {
+    Arena *arena; /* its own */
     Graph *g;
     Groups *groups;
     int n;
@@ -60,7 +61,7 @@ typedef struct {
 static void add_edge(Schedule *s, int from, int to)
 {
     if (from < 0 || from == to) return;
-    vec_push(s->g->arena, &s->edges, ((Edge){to, s->first_edge[from]}));
+    vec_push(s->arena, &s->edges, ((Edge){to, s->first_edge[from]}));
     s->first_edge[from] = s->edges.n - 1;
     s->waits[to]++;
 }
@@ -106,7 +107,7 @@ static void measure(Schedule *s, const int64_t *values)
 
 static void find_roots(Schedule *s)
 {
-    Arena *arena = s->g->arena;
+    Arena *arena = s->arena;
     int *seen = NEW_ARRAY(arena, int, s->g->next_value + 1); /* by root: 1 + the last group that reads it */
     for (int i = 0; i < s->n; i++) {
         const Group *group = s->groups->list.at[i];
@@ -134,7 +135,7 @@ static int roots_read(const Schedule *s, int i, const int **roots)
 /* ---- what waits for what ---- */
 static void link_groups(Schedule *s)
 {
-    Arena *arena = s->g->arena;
+    Arena *arena = s->arena;
     int *first = s->first_reader = NEW_ARRAY(arena, int, s->g->next_value + 1), commit = -1, finite = -1;
     for (int v = 0; v < s->g->next_value; v++) first[v] = -1;
     for (int i = 0; i < s->n; i++) {
@@ -187,7 +188,7 @@ static bool sooner(const Ready *a, const Ready *b)
 
 static void heap_push(Schedule *s, Ready r)
 {
-    vec_push(s->g->arena, &s->heap, r);
+    vec_push(s->arena, &s->heap, r);
     int i = s->heap.n - 1;
     for (; i > 0 && sooner(&r, &s->heap.at[(i - 1) / 2]); i = (i - 1) / 2) s->heap.at[i] = s->heap.at[(i - 1) / 2];
     s->heap.at[i] = r;
@@ -307,7 +308,7 @@ static int64_t run(Schedule *s, bool by_memory, int *order)
 
 static void prepare(Schedule *s)
 {
-    Arena *arena = s->g->arena;
+    Arena *arena = s->arena;
     int values = s->g->next_value + 1, n = s->n + 1;
     s->maker = NEW_ARRAY(arena, int, values);
     s->root = NEW_ARRAY(arena, int, values);
@@ -382,7 +383,7 @@ static bool waits_for(const Schedule *s, int i, int other)
 static void swap_neighbours(Schedule *s, int *order)
 {
     enum { PASSES = 4 };
-    Arena *arena = s->g->arena;
+    Arena *arena = s->arena;
     Neighbours both = {.last_place = NEW_ARRAY(arena, int, s->g->next_value + 1)};
     for (int i = 0; i < s->n; i++) {
         both.n_a = roots_read(s, order[i], &both.roots_a);
@@ -430,7 +431,7 @@ static void dims_to_look_at(const Schedule *s, int k, int64_t *values)
 /* Whether an order reaches no higher than the model's own, also where dims are small or large. */
 static bool never_above(Schedule *s, const int *order, const int *own)
 {
-    Arena *arena = s->g->arena;
+    Arena *arena = s->arena;
     int64_t *values = NEW_ARRAY(arena, int64_t, symbols_count(s->g->symbols) + 1);
     bool above = false;
     for (int k = 0; k < SAMPLES && !above; k++) {
@@ -444,7 +445,7 @@ static bool never_above(Schedule *s, const int *order, const int *own)
 
 static int *copy_order(const Schedule *s, const int *order)
 {
-    int *copy = NEW_ARRAY(s->g->arena, int, s->n + 1);
+    int *copy = NEW_ARRAY(s->arena, int, s->n + 1);
     memcpy(copy, order, (size_t)s->n * sizeof *copy);
     return copy;
 }
@@ -452,7 +453,7 @@ static int *copy_order(const Schedule *s, const int *order)
 /* The best of the orders found that is nowhere above the model's own. */
 static int *choose(Schedule *s, int64_t *peak)
 {
-    int *own = NEW_ARRAY(s->g->arena, int, s->n + 1), *thrifty = NEW_ARRAY(s->g->arena, int, s->n + 1);
+    int *own = NEW_ARRAY(s->arena, int, s->n + 1), *thrifty = NEW_ARRAY(s->arena, int, s->n + 1);
     const int64_t own_peak = *peak = run(s, false, own);
     if (s->groups->as_given) return own;
     const int64_t thrifty_peak = run(s, true, thrifty);
@@ -468,9 +469,9 @@ static int *choose(Schedule *s, int64_t *peak)
 
 int64_t pass_schedule(Groups *groups)
 {
-    Schedule s = {.g = groups->graph, .groups = groups, .n = groups->list.n};
+    Arena *arena = arena_new();
+    Schedule s = {.arena = arena, .g = groups->graph, .groups = groups, .n = groups->list.n};
     prepare(&s);
-    Arena *arena = s.g->arena;
     int64_t peak;
     const int *order = choose(&s, &peak);
     Group **list = NEW_ARRAY(arena, Group *, s.n + 1);
@@ -482,5 +483,6 @@ int64_t pass_schedule(Groups *groups)
                 list[i]->body[b]->as_given = groups->as_given;
                 pass_schedule(list[i]->body[b]);
             }
+    arena_free(arena);
     return peak;
 }
