@@ -89,7 +89,7 @@ static int64_t peak_of(const Compilation *c, const Graph *g, Arena *scratch)
 {
     Graph borrowed = *g;
     borrowed.arena = scratch;
-    return pass_schedule(pass_fuse(&borrowed, c->options->no_fuse));
+    return schedule_peak(pass_fuse(&borrowed, c->options->no_fuse));
 }
 
 /* What the pass found is told above the graph. */

@@ -80,6 +80,7 @@ const char *fuse_reason(const Groups *groups, const Group *maker, const Value *v
 /* schedule: an order that keeps few bytes alive; updates as soon as the gradient is complete and the last reader of the weight is done.
  * Returns the most bytes alive at once, at the likely dims. */
 int64_t pass_schedule(Groups *groups);
+int64_t schedule_peak(Groups *groups); /* the same, which stay as they are */
 
 /* ---- kernels ---- */
 typedef struct Kernels Kernels;    /* kernels emitted so far; equal ones once */

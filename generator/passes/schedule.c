@@ -450,21 +450,34 @@ static int *copy_order(const Schedule *s, const int *order)
     return copy;
 }
 
-/* The best of the orders found that is nowhere above the model's own. */
-static int *choose(Schedule *s, int64_t *peak)
+/* The best of the orders found that is nowhere above the model's own.  only_peak: neighbours, which change nothing of that, stay. */
+static int *choose(Schedule *s, int64_t *peak, bool only_peak)
 {
     int *own = NEW_ARRAY(s->arena, int, s->n + 1), *thrifty = NEW_ARRAY(s->arena, int, s->n + 1);
     const int64_t own_peak = *peak = run(s, false, own);
     if (s->groups->as_given) return own;
     const int64_t thrifty_peak = run(s, true, thrifty);
-    swap_neighbours(s, thrifty);
-    if (thrifty_peak < own_peak && never_above(s, thrifty, own)) {
-        *peak = thrifty_peak;
-        return thrifty;
+    if (thrifty_peak < own_peak) {
+        swap_neighbours(s, thrifty);
+        if (never_above(s, thrifty, own)) {
+            *peak = thrifty_peak;
+            return thrifty;
+        }
     }
+    if (only_peak) return own;
     int *swapped = copy_order(s, own);
     swap_neighbours(s, swapped);
     return never_above(s, swapped, own) ? swapped : own;
+}
+
+int64_t schedule_peak(Groups *groups)
+{
+    Schedule s = {.arena = arena_new(), .g = groups->graph, .groups = groups, .n = groups->list.n};
+    int64_t peak;
+    prepare(&s);
+    choose(&s, &peak, true);
+    arena_free(s.arena);
+    return peak;
 }
 
 int64_t pass_schedule(Groups *groups)
@@ -473,7 +486,7 @@ int64_t pass_schedule(Groups *groups)
     Schedule s = {.arena = arena, .g = groups->graph, .groups = groups, .n = groups->list.n};
     prepare(&s);
     int64_t peak;
-    const int *order = choose(&s, &peak);
+    const int *order = choose(&s, &peak, false);
     Group **list = NEW_ARRAY(arena, Group *, s.n + 1);
     for (int i = 0; i < s.n; i++) list[i] = groups->list.at[order[i]];
     for (int i = 0; i < s.n; i++) groups->list.at[i] = list[i];
