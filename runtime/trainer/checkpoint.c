@@ -102,7 +102,9 @@ static int read_place(const TensorFile *file, const Model *m, Place *place, Faul
     memset(place, 0, sizeof *place);
     numbers_of(place, numbers);
     if (!format || strcmp(format, FORMAT)) return foreign(file, "its metadata does not say so", fault);
-    if (!name || strcmp(name, m->name)) return foreign(file, "it is of another model", fault);
+    if (!name || strcmp(name, m->name))
+        return fault_set(fault, STATUS_USER, "%s: no checkpoint of this trainer: it is of the model \"%s\", and this one is \"%s\"; where only its file was renamed, "
+                         "generate the program from a file of the former name", file->path, name ? name : "", m->name);
     for (int i = 0; i < NUMBERS; i++) {
         const char *value = tensor_metadata(file, number_names[i]);
         char *end;

@@ -142,6 +142,12 @@ shutil.copy(whole_data, mine)
 run(name, "--resume", "--data", mine)
 same(name, "data cut short")
 
+# a checkpoint of a model that has since been renamed
+os.makedirs(place("renamed"), exist_ok=True)
+with open(place("renamed") + "/checkpoint.safetensors", "wb") as f: f.write(checkpoint("whole").replace(b'"model":"tracks"', b'"model":"tracts"'))
+r = subprocess.run(arguments("renamed", "--resume"), capture_output=True, text=True, timeout=60)
+if r.returncode != 2 or 'the model "tracts", and this one is "tracks"' not in r.stderr: fail("a renamed model: status %d: %s" % (r.returncode, r.stderr))
+
 # checkpoints that are none
 whole = checkpoint("whole")
 for what, data_of_it in ("cut", whole[:-100]), ("empty", b""), ("no header", b"\xff" * len(whole)), ("another", whole.replace(b'"step":"', b'"stop":"')):
