@@ -55,14 +55,14 @@ static bool tensor_holds_nan(Trace *t, const Tensor *tensor, bool infinite)
     return holds_nan(tensor->dtype, t->copy, bytes, infinite);
 }
 
-/* What died within the unit has been overwritten, perhaps. */
+/* What dies within the unit has been overwritten, perhaps, or was never made where its operations run one by one. */
 bool trace_unit(Trace *trace, const Touched *touched, const Step *step, bool infinite, Tensor *found)
 {
     const bool of_step = step->unit < touched->program->n_units;
     const int last = of_step ? touched->program->units[step->unit].last : 0;
     for (const int *w = touched_writes(touched, step->unit); *w != TOUCHES_END; w++) {
         *found = touched_tensor(touched, step, *w);
-        if (found->last >= last && tensor_holds_nan(trace, found, infinite)) return true;
+        if (found->last > last && tensor_holds_nan(trace, found, infinite)) return true;
     }
     return false;
 }
