@@ -224,9 +224,10 @@ void import_Constant(Import *im, const OnnxNode *node)
         bool is_list = k % 2, is_float = k < 2;
         int n = 1;
         double real = k == 0 ? attr_float(node, others[k], 0) : 0;
-        int64_t integer = k == 2 ? attr_int(node, others[k], 0) : 0;
+        int64_t *integer = NEW(im->arena, int64_t); /* lives as long as the tensor */
+        if (k == 2) *integer = attr_int(node, others[k], 0);
         const double *reals = k == 1 ? attr_floats(node, others[k], &n) : &real;
-        const int64_t *integers = k == 3 ? attr_ints(node, others[k], &n) : &integer;
+        const int64_t *integers = k == 3 ? attr_ints(node, others[k], &n) : integer;
         OnnxTensor *made = NEW(im->arena, OnnxTensor);
         float *f = NEW_ARRAY(im->arena, float, n + 1);
         for (int i = 0; is_float && i < n; i++) f[i] = (float)reals[i];

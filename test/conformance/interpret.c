@@ -259,6 +259,8 @@ int main(int argc, char **argv)
         else if (result != PASSED)
             printf("%-11s %s: %s\n", names[result], entries[i]->d_name, said[0] ? said : first);
     }
+    for (int i = 0; i < n; i++) free(entries[i]);
+    free(entries);
     for (int r = 0; r < RESULTS; r++) printf("%s %d%s", names[r], count[r], r + 1 < RESULTS ? ", " : "\n");
     return count[WRONG] + count[CRASHED] > 0;
 }

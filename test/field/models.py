@@ -88,6 +88,9 @@ write("names", [node("Add", ["in/put:0", "float"], ["1"], "12"), node("MatMul", 
       [value("in/put:0", FLOAT, ["batch:0*/size", 4])], [value("while", FLOAT, ["batch:0*/size", 3])],
       [weight("float", 4), weight(LONG, 4, 3), weight("0", 3), weight("a/b", 3)])
 
+# A number as an attribute.
+write("constant_int", [node("Constant", [], ["two"], value_int=2), node("Cast", ["two"], ["float_two"], to=FLOAT), node("Mul", ["x", "float_two"], ["h"]), FC], X, Y, [W])
+
 # A domain imported twice.
 def twice(path, versions):
     g = graph([node("Relu", ["x"], ["h"]), FC], X, Y, [W])

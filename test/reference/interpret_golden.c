@@ -29,7 +29,7 @@ static Buf read_file(Arena *arena, const char *path)
 }
 
 typedef struct {
-    const cJSON *header;
+    cJSON *header;
     const char *data;
 } Tensors;
 
@@ -68,7 +68,7 @@ typedef struct {
     Symbols *symbols;
     Graph *g;
     Value **gradients;
-    const cJSON *golden;
+    cJSON *golden;
 } Model;
 
 static const char *frozen_expression(Arena *arena, const cJSON *golden)
@@ -210,6 +210,8 @@ static bool check_folder(const char *folder)
         good = false;
     }
     printf("%s %s: %d operations, loss off by %.1e, gradients by %.1e\n", good ? "ok  " : "FAIL", folder, m.g->ops.n, off, most);
+    cJSON_Delete(golden.header);
+    cJSON_Delete(m.golden);
     arena_free(m.arena);
     return good;
 }
