@@ -102,6 +102,15 @@ static Fraction trace_rounded(Import *im, const Op *op, int64_t i)
     return f.over || !from || from->kind != OP_div ? f : rounded_quotient(im, op->kind, from, i);
 }
 
+/* Of a plain square number: how many patches stand in a row. */
+static Fraction root(Import *im, Fraction f)
+{
+    int64_t n;
+    if (!f.over || f.under != 1 || !expr_is_int(f.over, &n) || n < 0) return unknown;
+    const int64_t r = (int64_t)llround(sqrt((double)n));
+    return r * r == n ? (Fraction){number(im, r), 1} : unknown;
+}
+
 /* Element i of v, row-major. */
 static Fraction trace(Import *im, const Value *v, int64_t i)
 {
@@ -130,6 +139,7 @@ static Fraction trace(Import *im, const Value *v, int64_t i)
     }
     case OP_floor:
     case OP_ceil: return trace_rounded(im, op, i);
+    case OP_sqrt: return root(im, trace(im, op->in[0], i));
     case OP_relu: {
         Fraction f = trace(im, op->in[0], i);
         return f.over ? (Fraction){expr_max(im->symbols, f.over, number(im, 0)), f.under} : unknown;

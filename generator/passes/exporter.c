@@ -79,6 +79,12 @@ char exporter_kind(const OnnxNode *node, const char *name)
     return 0;
 }
 
+bool exporter_says_bias(const OnnxNode *node)
+{
+    const char *text = node_metadata(node, DYNAMO_SOURCE), *weight = text ? strstr(text, "%p_") : NULL;
+    return weight && strstr(weight + 1, "%p_");
+}
+
 bool exporter_has_source(const OnnxNode *node)
 {
     return node_metadata(node, DYNAMO_SOURCE) != NULL;

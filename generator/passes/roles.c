@@ -134,7 +134,7 @@ static void index_readers(Roles *r, OnnxGraph *graph)
 static bool is_view(const OnnxNode *node)
 {
     static const char *const views[] = {
-        "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast",           "CastLike",         "Flatten", "Slice", "Dropout",
+        "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast",           "CastLike",         "Flatten", "Slice", "Dropout", "Resize", "Upsample",
         "Split",    "Expand",    "Tile",    "Pad",     "Concat",    "QuantizeLinear", "DequantizeLinear", NULL};
     return !node->domain[0] && is_one_of(node->op_type, views);
 }
@@ -431,6 +431,12 @@ static const char *partner(const Use *use)
     return use->input < 2 && use->node->n_inputs > 1 ? use->node->inputs[1 - use->input] : use->node->inputs[0];
 }
 
+/* Zeros that dynamo writes, unless it optimises, where a convolution has no bias. */
+static bool is_no_bias(const Candidate *c, const OnnxNode *node)
+{
+    return !strncmp(node->op_type, "Conv", 4) && elements_are_zeros(c->tensor) && name_is_numbered_value(c->name) && !exporter_says_bias(node);
+}
+
 static Verdict verdict_weighted(Roles *r, const Candidate *c, const Use *use)
 {
     const OnnxNode *node = use->node;
@@ -440,6 +446,7 @@ static Verdict verdict_weighted(Roles *r, const Candidate *c, const Use *use)
     if (is_fourier_basis(r, node)) return frozen_as(role_text(r, "Fourier basis over raw data: weight", node), "matrix");
     const bool bias =
         (use->input == 2 && strcmp(node->op_type, "Einsum")) || (!strcmp(node->op_type, "DeformConv") && use->input == 3);
+    if (bias && is_no_bias(c, node)) return frozen_as(role_text(r, "no bias, zeros in its place: operand", node), "bias");
     if (bias) return (Verdict){true, false, role_text(r, "bias", node), "bias"};
     if (!strncmp(node->op_type, "Conv", 4) && use->input == 0) return frozen_as(role_text(r, "data", node), "matrix");
     const Source other = source_of(r, partner(use));

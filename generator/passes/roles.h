@@ -45,6 +45,7 @@ void find_roles(Arena *arena, OnnxModel *model, Candidates *out);
 char exporter_kind(const OnnxNode *node, const char *name);
 bool exporter_says_norm(const OnnxNode *node);     /* the node is, or is part of, one of PyTorch's norms */
 bool exporter_norm_is_plain(const OnnxNode *node); /* and that has no parameters */
+bool exporter_says_bias(const OnnxNode *node);     /* it has two parameters or more, a weight and a bias */
 bool exporter_has_source(const OnnxNode *node);    /* the exporter says what the node was in PyTorch */
 
 /* ---- evidence of names and elements (roles_evidence.c) ---- */

@@ -72,6 +72,26 @@ static void float_sizes_are_followed(void **state)
     assert_string_equal(output_type(imported(false), 0), "f32[height//2]");
 }
 
+/* int(patches ** 0.5), the side of a square of patches: known where it is whole. */
+static void sides_of_squares_are_followed(void **state)
+{
+    (void)state;
+    takes("x", ONNX_FLOAT, "batch,=16");
+    floats("half", 0, 1, 1);
+    ((float *)model->graph->initializers[0]->data)[0] = 0.5f;
+    INTEGER("one", 1);
+    INTEGERS("at", 0);
+    node("Shape", "x", "s");
+    node("Gather", "s,one", "n");
+    with_int(node("Cast", "n", "nf"), "to", ONNX_FLOAT);
+    node("Pow", "nf,half", "root");
+    with_int(node("Cast", "root", "side"), "to", ONNX_INT64);
+    node("Unsqueeze", "side,at", "shape");
+    node("ConstantOfShape", "shape", "y");
+    gives(model->graph, "y");
+    assert_string_equal(output_type(imported(false), 0), "f32[4]");
+}
+
 static void slices_count_from_both_ends(void **state)
 {
     (void)state;
@@ -276,6 +296,7 @@ int main(void)
         TEST(shape_arithmetic_vanishes),
         TEST(minus_one_of_expand_is_seen),
         TEST(float_sizes_are_followed),
+        TEST(sides_of_squares_are_followed),
         TEST(slices_count_from_both_ends),
         TEST(tables_bound_sizes),
         TEST(dim_names_may_be_odd),

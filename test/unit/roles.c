@@ -314,6 +314,19 @@ static void norms_without_parameters(void **state)
           "train w weight of \"m\" (MatMul)\ntrain val_3 gain of \"g\" (Mul)\n");
 }
 
+/* A convolution without bias, as dynamo writes it unless it optimises; and one whose bias is still zeros. */
+static void convolutions_without_bias(void **state)
+{
+    (void)state;
+    wants("in x f32 batch,3,9\nw c.weight 4,3,1 random\nw val_6 4 =0\nConv c: x c.weight val_6 -> y\nout y\n",
+          "train c.weight weight of \"c\" (Conv)\nfrozen val_6 no bias, zeros in its place: operand of \"c\" (Conv)\n");
+    wants("in x f32 batch,3,9\nw c.weight 4,3,1 random\nw val_6 4 =0\nConv c: x c.weight val_6 -> y\n"
+          "meta pkg.torch.onnx.fx_node=%conv : f(args = (%x, %p_c_weight, %p_c_bias))\nout y\n",
+          "train c.weight weight of \"c\" (Conv)\ntrain val_6 bias of \"c\" (Conv)\n");
+    wants("in x f32 batch,3,9\nw c.weight 4,3,1 random\nw c.bias 4 =0\nConv c: x c.weight c.bias -> y\nout y\n",
+          "train c.weight weight of \"c\" (Conv)\ntrain c.bias bias of \"c\" (Conv)\n");
+}
+
 /* Dropout of a constant is that constant, and a number that was computed is a number. */
 static void dropped_tables_train(void **state)
 {
@@ -323,6 +336,9 @@ static void dropped_tables_train(void **state)
           "train positions weight of \"m\" (MatMul)\n"
           "train w weight of \"m\" (MatMul)\n"
           "frozen sqrt_1 number of \"s\" (Div)\n");
+    /* A table of positions, resized to the image. */
+    wants(LINEAR "w pos 1,4,2,2 random\nw w2 4,4 random\nResize r: pos a b s -> q\nTranspose t: q -> u\nAdd a: h u -> y\nout y\n",
+          "train w weight of \"m\" (MatMul)\ntrain pos added table of \"a\" (Add)\nfrozen w2 no operation on data reads it\n");
 }
 
 /* A state space's decay, -exp(A_log), whose name the script exporter lost; and a table that is no more than scaled. */
@@ -372,6 +388,7 @@ int main(void)
         T(exporter_knows_buffers),
         T(norms_without_parameters),
         T(dropped_tables_train),
+        T(convolutions_without_bias),
         T(bent_constants_train),
         T(names_of_exporters),
     };
