@@ -33,7 +33,8 @@ Expr *fold_mul(Import *im, Expr *const *e)
     return expr_mul(im->symbols, e[0], e[1]);
 }
 
-/* Towards zero, as ONNX divides: floor where both are certainly >= 0, or where it divides exactly. */
+/* Towards zero, as ONNX divides: floor where both are certainly >= 0, or where it divides exactly.  What lies above -b gives 0 below 0:
+ * (x - 1) / 2, the steps of a convolution. */
 Expr *fold_div(Import *im, Expr *const *e)
 {
     int64_t a, b;
@@ -41,8 +42,10 @@ Expr *fold_div(Import *im, Expr *const *e)
     if (both_ints(e, &a, &b)) return b == -1 && a == INT64_MIN ? NULL : number(im, a / b);
     Expr *exact = expr_divide_exactly(im->symbols, e[0], e[1]);
     if (exact) return exact;
-    if (!expr_at_least(im->symbols, e[0], number(im, 0)) || !expr_at_least(im->symbols, e[1], number(im, 0))) return NULL;
-    return expr_floordiv(im->symbols, e[0], e[1]);
+    if (!expr_at_least(im->symbols, e[1], number(im, 0))) return NULL;
+    if (expr_at_least(im->symbols, e[0], number(im, 0))) return expr_floordiv(im->symbols, e[0], e[1]);
+    if (!expr_is_int(e[1], &b) || !expr_at_least(im->symbols, e[0], number(im, 1 - b))) return NULL;
+    return expr_floordiv(im->symbols, max_of(im, e[0], number(im, 0)), e[1]);
 }
 
 Expr *fold_mod(Import *im, Expr *const *e)

@@ -164,6 +164,16 @@ Expr *const *input_exprs(Import *im, const OnnxNode *node, int i, int *n)
     return t->content;
 }
 
+/* What the model's author can do about it. */
+static const char *way_out(Import *im, const OnnxNode *node)
+{
+    bool in_loop = false;
+    for (const Body *b = im->scope->body; b; b = b->outer) in_loop |= b->iteration != NULL;
+    if (strcmp(node->op_type, "Slice") || !in_loop) return "";
+    return ". PyTorch's EmbeddingBag is exported as a loop over such slices: Embedding and a sum or mean over each bag, all of one size, "
+           "comes without";
+}
+
 Expr *const *input_exprs_or_error(Import *im, const OnnxNode *node, int i, int *n, const char *what)
 {
     Expr *const *e = input_exprs(im, node, i, n);
@@ -171,8 +181,8 @@ Expr *const *input_exprs_or_error(Import *im, const OnnxNode *node, int i, int *
         import_error(
             im, node,
             "%s (input %d, \"%s\", %s) is computed from data; it must follow from constants and the sizes of inputs, so that "
-            "shapes are known before a step runs",
-            what, i, node->inputs[i], term_text(im, input_term(im, node, i)));
+            "shapes are known before a step runs%s",
+            what, i, node->inputs[i], term_text(im, input_term(im, node, i)), way_out(im, node));
     return e;
 }
 

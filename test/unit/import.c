@@ -92,6 +92,25 @@ static void sides_of_squares_are_followed(void **state)
     assert_string_equal(output_type(imported(false), 0), "f32[4]");
 }
 
+/* (side - 2) / 2 + 1, the steps of a convolution of 2 by 2: ONNX divides towards zero, and -1 / 2 is 0. */
+static void steps_of_short_sides_are_followed(void **state)
+{
+    (void)state;
+    takes("x", ONNX_FLOAT, "batch,height");
+    INTEGER("one", 1);
+    INTEGER("two", 2);
+    INTEGERS("at", 0);
+    node("Shape", "x", "s");
+    node("Gather", "s,one", "h");
+    node("Sub", "h,two", "room");
+    node("Div", "room,two", "halves");
+    node("Add", "halves,one", "n");
+    node("Unsqueeze", "n,at", "shape");
+    node("ConstantOfShape", "shape", "y");
+    gives(model->graph, "y");
+    assert_string_equal(output_type(imported(false), 0), "f32[Max(height, 2)//2]");
+}
+
 static void slices_count_from_both_ends(void **state)
 {
     (void)state;
@@ -296,6 +315,7 @@ int main(void)
         TEST(shape_arithmetic_vanishes),
         TEST(minus_one_of_expand_is_seen),
         TEST(float_sizes_are_followed),
+        TEST(steps_of_short_sides_are_followed),
         TEST(sides_of_squares_are_followed),
         TEST(slices_count_from_both_ends),
         TEST(tables_bound_sizes),

@@ -189,6 +189,36 @@ static void counts_by_other_steps_end_by_their_condition(void **state)
     assert_says(error_of_import(), "carries a sequence of 0; wanted tensors, unless the number of steps follows from constants and the sizes of inputs");
 }
 
+/* Rows from one offset to the next: an EmbeddingBag, as PyTorch exports it. */
+static void bags_of_rows_are_told_of(void **state)
+{
+    (void)state;
+    OnnxGraph *body = graph_of_nothing();
+    info(&body->inputs[body->n_inputs++], "i", ONNX_INT64, "");
+    info(&body->inputs[body->n_inputs++], "go", ONNX_BOOL, "");
+    node_in(body, "Identity", "go", "go_on");
+    node_in(body, "Gather", "from,i", "start");
+    node_in(body, "Unsqueeze", "start,at", "starts");
+    node_in(body, "Gather", "to,i", "end");
+    node_in(body, "Unsqueeze", "end,at", "ends");
+    node_in(body, "Slice", "x,starts,ends,at", "bag");
+    node_in(body, "ReduceSum", "bag,at", "sum");
+    const char *outside[] = {"from", "to", "at", "x"};
+    for (int i = 0; i < 4; i++) captures(body, outside[i]);
+    gives(body, "go_on");
+    gives(body, "sum");
+    takes("x", ONNX_FLOAT, "n,m");
+    takes("from", ONNX_INT64, "bags");
+    takes("to", ONNX_INT64, "bags");
+    INTEGERS("at", 0);
+    INTEGER("zero", 0);
+    node("Shape", "from", "shape");
+    node("Gather", "shape,zero", "count");
+    with_graph(node("Loop", "count,", "sums"), "body", body);
+    gives(model->graph, "sums");
+    assert_says(error_of_import(), "PyTorch's EmbeddingBag is exported as a loop over such slices: Embedding and a sum or mean over each bag");
+}
+
 static void branches_may_use_one_name_twice(void **state)
 {
     (void)state;
@@ -224,6 +254,7 @@ int main(void)
         TEST(loops_that_count_themselves_are_scans),
         TEST(slices_move_with_the_step),
         TEST(counts_by_other_steps_end_by_their_condition),
+        TEST(bags_of_rows_are_told_of),
         TEST(branches_may_use_one_name_twice),
     };
 #undef TEST
