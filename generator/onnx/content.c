@@ -33,7 +33,8 @@ Expr *fold_mul(Import *im, Expr *const *e)
     return expr_mul(im->symbols, e[0], e[1]);
 }
 
-/* Towards zero, as ONNX divides: floor where both are certainly >= 0, or where it divides exactly.  What lies above -b gives 0 below 0:
+/* Towards zero, as ONNX divides: floor where both are certainly >= 0, or where it divides exactly; else a plain divisor, the part above 0
+ * and the part below it apart.  What lies above -b gives 0 below 0:
  * (x - 1) / 2, the steps of a convolution. */
 Expr *fold_div(Import *im, Expr *const *e)
 {
@@ -44,8 +45,11 @@ Expr *fold_div(Import *im, Expr *const *e)
     if (exact) return exact;
     if (!expr_at_least(im->symbols, e[1], number(im, 0))) return NULL;
     if (expr_at_least(im->symbols, e[0], number(im, 0))) return expr_floordiv(im->symbols, e[0], e[1]);
-    if (!expr_is_int(e[1], &b) || !expr_at_least(im->symbols, e[0], number(im, 1 - b))) return NULL;
-    return expr_floordiv(im->symbols, max_of(im, e[0], number(im, 0)), e[1]);
+    Expr *zero = number(im, 0), *above = expr_floordiv(im->symbols, max_of(im, e[0], zero), e[1]);
+    if (!expr_is_int(e[1], &b)) return NULL;
+    if (expr_at_least(im->symbols, e[0], number(im, 1 - b))) return above;
+    Expr *below = expr_floordiv(im->symbols, max_of(im, expr_sub(im->symbols, zero, e[0]), zero), e[1]);
+    return expr_sub(im->symbols, above, below);
 }
 
 Expr *fold_mod(Import *im, Expr *const *e)

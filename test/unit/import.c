@@ -111,6 +111,32 @@ static void steps_of_short_sides_are_followed(void **state)
     assert_string_equal(output_type(imported(false), 0), "f32[Max(height, 2)//2]");
 }
 
+/* (side - 5) / 2: down to -2, which a floor would make -3. */
+static void quotients_below_zero_are_followed(void **state)
+{
+    (void)state;
+    takes("x", ONNX_FLOAT, "batch,height");
+    INTEGER("one", 1);
+    INTEGER("two", 2);
+    INTEGER("five", 5);
+    INTEGERS("at", 0);
+    node("Shape", "x", "s");
+    node("Gather", "s,one", "h");
+    node("Sub", "h,five", "room");
+    node("Div", "room,two", "halves");
+    node("Add", "halves,two", "n");
+    node("Unsqueeze", "n,at", "shape");
+    node("ConstantOfShape", "shape", "y");
+    gives(model->graph, "y");
+    Graph *g = imported(false);
+    for (int64_t height = 1; height < 9; height++) {
+        int64_t dims[64] = {0}, n;
+        dims[symbol_index(expr_symbol(g->symbols, "height"))] = height;
+        assert_true(expr_evaluate(g->symbols, g->outputs.at[0]->shape[0], dims, &n));
+        assert_int_equal(n, (height - 5) / 2 + 2);
+    }
+}
+
 static void slices_count_from_both_ends(void **state)
 {
     (void)state;
@@ -316,6 +342,7 @@ int main(void)
         TEST(minus_one_of_expand_is_seen),
         TEST(float_sizes_are_followed),
         TEST(steps_of_short_sides_are_followed),
+        TEST(quotients_below_zero_are_followed),
         TEST(sides_of_squares_are_followed),
         TEST(slices_count_from_both_ends),
         TEST(tables_bound_sizes),
