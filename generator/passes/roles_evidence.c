@@ -55,7 +55,7 @@ static bool is_made_up_word(const char *name)
 
 bool name_is_numbered_value(const char *name)
 {
-    static const char *const words[] = {"val", "_val", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", NULL};
+    static const char *const words[] = {"val", "_val", NULL};
     return is_word_with_number(name, words);
 }
 

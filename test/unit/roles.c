@@ -300,6 +300,8 @@ static void norms_without_parameters(void **state)
           "train val_4 gain of \"o\" (InstanceNormalization)\n"
           "train n.bias#n bias of \"n\" (InstanceNormalization)\n"
           "train n.bias#o bias of \"o\" (InstanceNormalization)\n");
+    wants(LINEAR "w ones 4 =1\nLayerNormalization n: h ones -> y\nout y\n",
+          "train w weight of \"m\" (MatMul)\ntrain ones gain of \"n\" (LayerNormalization)\n");
     /* One tensor of ones for a norm that has a gain and one that has none. */
     wants(LINEAR "w n.weight 4 =1\nLayerNormalization n: h n.weight -> i\nmeta pkg.torch.onnx.fx_node=%layer_norm : f(args = (%h, [4], %p_n_weight))\n"
                  "LayerNormalization o: i n.weight -> y\nmeta pkg.torch.onnx.fx_node=%layer_norm_1 : f(args = (%layer_norm, [4]))\nout y\n",
