@@ -24,9 +24,10 @@ static void numbers_of(Place *place, int64_t *out[NUMBERS])
     memcpy(out, numbers, sizeof numbers);
 }
 
-static int path_of(const char *folder, char *path, size_t size, Fault *fault)
+static const char LAST[] = "checkpoint.safetensors", BEFORE[] = "checkpoint.before.safetensors";
+static int path_of(const char *folder, const char *name, char *path, size_t size, Fault *fault)
 {
-    int length = snprintf(path, size, "%s/checkpoint.safetensors", folder);
+    int length = snprintf(path, size, "%s/%s", folder, name);
     return length < (int)size ? 0 : fault_set(fault, STATUS_USER, "--checkpoint: too long a path");
 }
 
@@ -61,6 +62,25 @@ void checkpoint_leave(int *claim)
     *claim = -1;
 }
 
+bool checkpoint_is_there(const char *folder)
+{
+    Fault none = {0};
+    char path[4096];
+    return !path_of(folder, LAST, path, sizeof path, &none) && !access(path, F_OK);
+}
+
+/* A second name, where the file system has them: there is a checkpoint at every moment. */
+int checkpoint_set_aside(const char *folder, Fault *fault)
+{
+    char last[4096], before[4096];
+    int status = path_of(folder, LAST, last, sizeof last, fault);
+    if (!status) status = path_of(folder, BEFORE, before, sizeof before, fault);
+    if (status || access(last, F_OK)) return status;
+    unlink(before);
+    if (!link(last, before) || !rename(last, before)) return 0;
+    return fault_set(fault, STATUS_USER, "%s cannot be kept as %s: %s", last, before, strerror(errno));
+}
+
 int checkpoint_write(Session *session, const char *folder, const Place *place, Fault *fault)
 {
     const Model *m = session->model;
@@ -86,7 +106,7 @@ int checkpoint_write(Session *session, const char *folder, const Place *place, F
         snprintf(texts[text], sizeof texts[text], "%" PRId64, session->steps_at_scale);
         keys[n] = "steps_at_scale", values[n++] = texts[text++];
     }
-    int status = path_of(folder, path, sizeof path, fault);
+    int status = path_of(folder, LAST, path, sizeof path, fault);
     return status ? status : state_save(session, path, true, keys, values, n, fault);
 }
 
@@ -130,7 +150,7 @@ int checkpoint_open(TensorFile *file, const Model *m, const char *folder, Place 
 {
     char path[4096];
     struct stat there;
-    int status = path_of(folder, path, sizeof path, fault);
+    int status = path_of(folder, LAST, path, sizeof path, fault);
     if (status) return status;
     if (stat(path, &there))
         return fault_set(fault, STATUS_USER, "--resume: %s: %s; without --resume training begins anew", path, strerror(errno));

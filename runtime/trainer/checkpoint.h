@@ -21,6 +21,9 @@ typedef struct {
  * written.  *claim: -1 before, and where there is no folder yet; checkpoint_leave gives it back. */
 int checkpoint_claim(const char *folder, int *claim, Fault *fault);
 void checkpoint_leave(int *claim);
+bool checkpoint_is_there(const char *folder);
+/* What an earlier run left there becomes DIR/checkpoint.before.safetensors. */
+int checkpoint_set_aside(const char *folder, Fault *fault);
 int checkpoint_write(Session *session, const char *folder, const Place *place, Fault *fault);
 /* Opens and checks it against the model; file stays open for checkpoint_load. */
 int checkpoint_open(TensorFile *file, const Model *m, const char *folder, Place *place, Fault *fault);

@@ -28,6 +28,7 @@ typedef struct {
     Place place;
     TensorFile checkpoint; /* open while resuming */
     int claim; /* of the checkpoint's folder */
+    bool earlier; /* it holds a checkpoint of an earlier run, which this one does not go on from */
     bool gradients_due, blind; /* blind: that not all results are looked at has been told */
     Fault *fault;
 } Training;
@@ -142,6 +143,14 @@ static int check_export(Training *t)
     return check_writable("--export", wanted, t->fault);
 }
 
+static void tell_earlier(Training *t)
+{
+    const char *folder = t->options->checkpoint;
+    t->earlier = folder && !t->options->resume && checkpoint_is_there(folder);
+    if (t->earlier)
+        fprintf(stderr, "notice: %s holds a checkpoint of an earlier run; it is kept as checkpoint.before.safetensors (--resume goes on from it)\n", folder);
+}
+
 static int open_training(Training *t)
 {
     const Options *o = t->options;
@@ -159,6 +168,7 @@ static int open_training(Training *t)
     if (!status && o->quarantine) status = make_folder("--quarantine", o->quarantine, t->fault);
     if (!status) status = o->resume ? log_reopen(&t->log, o->log, t->place.step, t->fault) : log_open(&t->log, o->log, t->fault);
     if (!status && o->resume) status = log_event(&t->log, "resume", t->place.step, NULL, t->fault);
+    if (!status) tell_earlier(t);
     t->gradients_due = o->save_gradients != NULL;
     if (!status && t->gradients_due) status = session_want_gradients(t->session, t->fault);
     return status;
@@ -193,7 +203,10 @@ static int write_checkpoint(Training *t, Fault *fault)
 {
     if (!t->options->checkpoint) return 0;
     int status = check_weights(t, fault);
-    return status ? status : checkpoint_write(t->session, t->options->checkpoint, &t->place, fault);
+    if (!status && t->earlier) status = checkpoint_set_aside(t->options->checkpoint, fault);
+    if (status) return status;
+    t->earlier = false;
+    return checkpoint_write(t->session, t->options->checkpoint, &t->place, fault);
 }
 
 /* Ends the run with the fault that is set, after a checkpoint; should that fail too, both are told. */

@@ -128,6 +128,15 @@ for more in [], ["--resume"]:
 if first.communicate(timeout=60) and first.returncode: fail("the first of two runs: status %d" % first.returncode)
 same(name, "the first of two runs")
 
+# a run that begins anew where another one left its checkpoint: that one is kept
+name = "anew"
+interrupt(name, signal.SIGINT, 5)
+left = checkpoint(name)
+run(name)
+same(name, "begun anew")
+with open(place(name) + "/checkpoint.before.safetensors", "rb") as f:
+    if f.read() != left: fail("begun anew: the checkpoint of the run before is not kept")
+
 # data that is cut short while it is read: a checkpoint of what was done, and no bus error
 name = "short"
 whole_data = os.path.splitext(data)[0] + ".safetensors"
