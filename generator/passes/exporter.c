@@ -95,10 +95,28 @@ bool exporter_says_norm(const OnnxNode *node)
     return mentions(node_metadata(node, DYNAMO_SOURCE), "_norm");
 }
 
-/* layer_norm.default](args = (%linear, [8]), … */
+/* Behind the comma that ends the argument; NULL: it is the last one. */
+static const char *next_argument(const char *at)
+{
+    for (int depth = 0; *at && (depth || *at != ')'); at++) {
+        depth += (*at == '[' || *at == '(') - (*at == ']' || *at == ')');
+        if (!depth && *at == ',') return at[1] == ' ' ? at + 2 : NULL;
+    }
+    return NULL;
+}
+
+/* layer_norm.default](args = (%linear, [8], None, None, 1e-05), kwargs = {}): behind what is normalised, and a shape or how many groups
+ * there are, stand gain and shift; %add is one that was computed, as 1 + w. */
 bool exporter_norm_is_plain(const OnnxNode *node)
 {
-    return exporter_says_norm(node) && !strstr(node_metadata(node, DYNAMO_SOURCE), "%p_");
+    const char *text = node_metadata(node, DYNAMO_SOURCE), *at = text ? strstr(text, "args = (") : NULL,
+               *named = text ? strstr(text, "kwargs = {") : NULL;
+    if (!at || !exporter_says_norm(node) || strstr(text, "%p_") || (named && strchr(named, '%'))) return false;
+    at = next_argument(at + strlen("args = ("));
+    if (at && (*at == '[' || isdigit((unsigned char)*at))) at = next_argument(at);
+    for (int i = 0; i < 2 && at; i++, at = next_argument(at))
+        if (*at == '%') return false;
+    return true;
 }
 
 /* "e.layers.0.linear1" of ['', 'e', 'e.layers', 'e.layers.0', 'e.layers.0.linear1', 'linear_2']; "/e/layers.0/linear1" of the node

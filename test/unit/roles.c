@@ -314,6 +314,17 @@ static void norms_without_parameters(void **state)
           "frozen val_3 a norm without gain or shift, filler in its place: operand of \"g\" (Mul)\n");
     wants(LINEAR "w val_3 4 =1\nMul g: h val_3 -> y\nmeta pkg.torch.onnx.fx_node=%group_norm : f(args = (%h, 2, %p_n_weight))\nout y\n",
           "train w weight of \"m\" (MatMul)\ntrain val_3 gain of \"g\" (Mul)\n");
+    /* A gain that the exporter computed, 1 + g; counts and running statistics behind a gain and shift that are none. */
+    wants(LINEAR "w add 4 =1\nLayerNormalization n: h add -> y\n"
+                 "meta pkg.torch.onnx.fx_node=%layer_norm : f(args = (%h, [4], %add, None, 1e-05), kwargs = {})\nout y\n",
+          "train w weight of \"m\" (MatMul)\ntrain add gain of \"n\" (LayerNormalization)\n");
+    wants(LINEAR "w add 4 =1\nLayerNormalization n: h add -> y\n"
+                 "meta pkg.torch.onnx.fx_node=%layer_norm : f(args = (%h, [4]), kwargs = {weight: %add})\nout y\n",
+          "train w weight of \"m\" (MatMul)\ntrain add gain of \"n\" (LayerNormalization)\n");
+    wants(LINEAR "w val_3 4 =1\nMul g: h val_3 -> y\n"
+                 "meta pkg.torch.onnx.fx_node=%native_group_norm : f(args = (%h, None, None, %sym_size_int, 4, %mul, 2), kwargs = {})\nout y\n",
+          "train w weight of \"m\" (MatMul)\n"
+          "frozen val_3 a norm without gain or shift, filler in its place: operand of \"g\" (Mul)\n");
 }
 
 /* A convolution without bias, as dynamo writes it unless it optimises; and one whose bias is still zeros. */
