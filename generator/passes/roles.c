@@ -165,6 +165,13 @@ static bool is_constant(const Roles *r, const char *name)
     return !name[0] || map_has(r->constants, name);
 }
 
+/* Whether an exporter made the name up.  The script exporter, which calls nodes /block/Add, calls no constant after arithmetic: there
+ * "mul" is a parameter. */
+static bool is_generated(const Candidate *c, const OnnxNode *reader)
+{
+    return name_is_generated(c->name) && !(reader->name[0] == '/' && name_is_result(c->name));
+}
+
 static const Candidate *behind_views(const Roles *r, const char *name)
 {
     for (int depth = 0; depth < 8; depth++) {
@@ -193,10 +200,10 @@ static bool is_table(const OnnxTensor *t)
 /* Whether the constant c lives on in what node makes of it, for the nodes behind. */
 static bool passes_through(const Roles *r, const Candidate *c, const OnnxNode *node, int input)
 {
-    const bool number = c->tensor->count == 1 && name_is_generated(c->name);
+    const bool number = c->tensor->count == 1 && is_generated(c, node);
     if (is_view(node)) /* the others of a Concat may be data: then it is a class token */
         return strcmp(node->op_type, "Concat") ? input == 0 : is_constant(r, node->outputs[0]) && !number;
-    if (is_pick(r, node)) return input == 0 && !name_is_generated(c->name);
+    if (is_pick(r, node)) return input == 0 && !is_generated(c, node);
     if (!is_weight_arithmetic(node) || !is_constant(r, node->outputs[0]) || number || elements_are_mask(c->tensor)) return false;
     return strcmp(node->op_type, "LayerNormalization") || input == 0;
 }
@@ -517,7 +524,7 @@ static Verdict verdict_elementwise(Roles *r, const Candidate *c, const Use *use)
                                     other == FROM_NOTHING ? "shapes, positions or constants" : "raw data"),
                          what);
     if (t->count == 1) {
-        const bool named = !name_is_generated(c->name);
+        const bool named = !is_generated(c, node);
         return (Verdict){named, false, role_text(r, named ? "named scalar" : "number", node), what};
     }
     if (is_plain_norm_filler(c, use, multiplied))
@@ -525,11 +532,11 @@ static Verdict verdict_elementwise(Roles *r, const Candidate *c, const Use *use)
     if (name_is_statistic(c->name)) return frozen_as(role_text(r, "a statistic, by its name: operand", node), what);
     if (elements_are_mask(t)) return frozen_as(role_text(r, "mask of two values: operand", node), what);
     if (elements_are_sines(t)) return frozen_as(role_text(r, "table of sines: operand", node), what);
-    if (multiplied && name_is_generated(c->name) && elements_are_zeros(t)) return frozen_as(role_text(r, "zeros: operand", node), what);
-    if (use->computed && name_is_generated(c->name) && !(use->bent && is_renamed_by_script(c->name)))
+    if (multiplied && is_generated(c, node) && elements_are_zeros(t)) return frozen_as(role_text(r, "zeros: operand", node), what);
+    if (use->computed && is_generated(c, node) && !(use->bent && is_renamed_by_script(c->name)))
         return frozen_as(role_text(r, "part of a computed table: operand", node), what);
     if (use->computed) return (Verdict){true, false, role_text(r, multiplied ? "part of a gain" : "part of a bias", node), "matrix"};
-    if (!vector && name_is_generated(c->name) && (multiplied || elements_are_even(t)))
+    if (!vector && is_generated(c, node) && (multiplied || elements_are_even(t)))
         return frozen_as(role_text(r, "table with a made-up name: operand", node), what);
     return (Verdict){true, false,
                      role_text(r,
@@ -553,7 +560,7 @@ static bool is_shape(const Roles *r, const Candidate *c, const Use *use)
     const bool chosen = !strcmp(node->op_type, "Where");
     bool learned = false;
     for (int k = chosen; k < node->n_inputs; k++) learned |= k != use->input && source_of(r, node->inputs[k]) == FROM_LEARNED;
-    if (!learned || name_is_generated(c->name) || name_is_statistic(c->name) || elements_are_mask(c->tensor)) return false;
+    if (!learned || is_generated(c, node) || name_is_statistic(c->name) || elements_are_mask(c->tensor)) return false;
     return !chosen || (use->input > 0 && c->tensor->count > 1 && !c->constant_filled);
 }
 
@@ -570,7 +577,7 @@ static Verdict verdict_of(Roles *r, const Candidate *c, const Use *use)
     if (is_one_of(node->op_type, shaping) && is_shape(r, c, use))
         return (Verdict){true, false, role_text(r, "learned operand", node), "matrix"};
     if (is_one_of(node->op_type, elementwise)) return verdict_elementwise(r, c, use);
-    if (!strcmp(node->op_type, "Concat") && c->tensor->count > 1 && !name_is_generated(c->name)) {
+    if (!strcmp(node->op_type, "Concat") && c->tensor->count > 1 && !is_generated(c, node)) {
         for (int k = 0; k < node->n_inputs; k++)
             if (source_of(r, node->inputs[k]) == FROM_LEARNED)
                 return (Verdict){true, false, role_text(r, "learned token", node), "matrix"};

@@ -42,14 +42,19 @@ static bool is_word_with_number(const char *name, const char *const *words)
     return false;
 }
 
-/* What PyTorch calls numbers that it lifted out of the code or computed, and prefixes of numbered values. */
+/* What PyTorch calls numbers that it lifted out of the code, and prefixes of numbered values. */
 static bool is_made_up_word(const char *name)
 {
-    static const char *const words[] = {
-        "zeros", "ones",  "zero",     "one",    "full", "scalar_tensor", "arange", "clone",      "eps",       "half",   "two",
-        "val",   "_val",  "_to_copy", "const",  "auto", "zeros_like",    "tensor", "ones_like",  "epsilon",   "add",    "sub",
-        "mul",   "div",   "sqrt",     "rsqrt",  "pow",  "sum",           "mean",   "reciprocal", "rsub",      "linspace",
-        NULL};
+    static const char *const words[] = {"zeros", "ones",       "zero",      "one",    "full",     "scalar_tensor", "arange",
+                                        "clone", "eps",        "half",      "two",    "_to_copy", "val",           "_val",
+                                        "const", "zeros_like", "ones_like", "tensor", "auto",     "epsilon",       NULL};
+    return is_word_with_number(name, words);
+}
+
+bool name_is_result(const char *name)
+{
+    static const char *const words[] = {"add", "sub", "mul",  "div",        "sqrt", "rsqrt",    "pow",
+                                        "sum", "mean", "reciprocal", "rsub", "linspace", NULL};
     return is_word_with_number(name, words);
 }
 
@@ -78,7 +83,7 @@ bool name_is_generated(const char *name)
     if (word > 8 && !strncmp(name + word - 8, "_default", 8)) return true; /* PyTorch's: scalar_tensor_default_3, full_default */
     if (contains(name, "constant") || contains(name, "const_fold") || contains(name, "lifted_tensor")) return true;
     if (!strncasecmp(name, "const", 5) && (!name[5] || strchr("_:./", name[5]))) return true;
-    return is_made_up_word(name) || is_made_up_by_tensorflow(name);
+    return is_made_up_word(name) || name_is_result(name) || is_made_up_by_tensorflow(name);
 }
 
 /* slice_1, permute, t_3: what PyTorch calls results of views. */

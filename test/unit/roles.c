@@ -364,6 +364,18 @@ static void bent_constants_train(void **state)
           "train w weight of \"m\" (MatMul)\nfrozen onnx::Neg_9 part of a computed table: operand of \"s\" (Mul)\n");
 }
 
+/* What dynamo calls what it computed is a parameter's name with the script exporter, which calls nodes /Mul. */
+static void words_of_arithmetic(void **state)
+{
+    (void)state;
+    wants(LINEAR "w pow () =1.5\nw mul 4,4 random\nMul p: h pow -> i\nMul q: i mul -> y\nout y\n",
+          "train w weight of \"m\" (MatMul)\nfrozen pow number of \"p\" (Mul)\n"
+          "frozen mul table with a made-up name: operand of \"q\" (Mul)\n");
+    wants(LINEAR "w pow () =1.5\nw mul 4,4 random\nMul /Mul: h pow -> i\nMul /Mul_1: i mul -> y\nout y\n",
+          "train w weight of \"m\" (MatMul)\ntrain pow named scalar of \"/Mul\" (Mul)\n"
+          "train mul multiplied table of \"/Mul_1\" (Mul)\n");
+}
+
 /* What dynamo's metadata says goes before what the work says. */
 static void exporter_knows_buffers(void **state)
 {
@@ -403,6 +415,7 @@ int main(void)
         T(dropped_tables_train),
         T(convolutions_without_bias),
         T(bent_constants_train),
+        T(words_of_arithmetic),
         T(names_of_exporters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
