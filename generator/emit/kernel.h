@@ -255,6 +255,9 @@ Code element(Kernel *k, Value *v, const Index *index);
 Code element_stored(Kernel *k, Value *v, const Index *index); /* the same, put into memory at once: it needs no name */
 Code named(Kernel *k, Code c, const char *type, const char *base); /* a variable that holds c */
 const char *wrapped(Kernel *k, Code c, int binds);                 /* in parentheses unless it binds at least so */
+
+/* ---- literals.c ---- */
+bool is_half(Dtype d);                                             /* f16 and bf16 */
 const char *compute_type(Dtype d);                                 /* what an element is computed in: float for f16 */
 const char *sum_type(Dtype d);                                     /* what a sum of elements is kept in */
 const char *stored(Kernel *k, Dtype d, Code c);                    /* c as it is written to memory */
