@@ -13,18 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DIMS = 8, MOST_HITS = 64, FILTER = 1 << 16 };
+enum { MOST_DIMS = 8, MOST_HITS = 1 << 14, FILTER = 1 << 16 }; /* of 16-bit numbers a large tensor holds each hundreds of times */
+
+typedef struct Hit {
+    Candidate *whole;
+    int64_t at;
+} Hit;
 
 /* A tensor that may be a part, and where its first element was found. */
 typedef struct Seeker {
     Candidate *part;
     int index;    /* among the candidates */
     uint64_t key; /* the bits of its first element */
-    int hits;
-    struct {
-        Candidate *whole;
-        int64_t at;
-    } hit[MOST_HITS];
+    VEC(Hit) hits;
 } Seeker;
 typedef VEC(Seeker *) Seekers;
 
@@ -86,17 +87,17 @@ static bool comes_first(const Seeker *s, const Candidate *whole, int index)
     return m > n || (m == n && (index < s->index || !name_is_computed(whole->name)));
 }
 
-static void look_through(Candidate *whole, int index, const Seekers *seekers, const bool *filter)
+static void look_through(Arena *arena, Candidate *whole, int index, const Seekers *seekers, const bool *filter)
 {
     for (int64_t i = 0; i < whole->tensor->count; i++) {
         const uint64_t bits = bits_at(whole->tensor, i);
         if (!filter[slot_of(bits)]) continue;
         for (int k = 0; k < seekers->n; k++) {
             Seeker *s = seekers->at[k];
-            if (s->key != bits || s->hits == MOST_HITS || s->part == whole || s->part->tensor->type != whole->tensor->type)
+            if (s->key != bits || s->hits.n == MOST_HITS || s->part == whole || s->part->tensor->type != whole->tensor->type)
                 continue;
             if (!comes_first(s, whole, index)) continue;
-            s->hit[s->hits].whole = whole, s->hit[s->hits++].at = i;
+            vec_push(arena, &s->hits, ((Hit){whole, i}));
         }
     }
 }
@@ -241,13 +242,13 @@ static bool is_the_same(const OnnxTensor *a, const OnnxTensor *b)
 static bool try_hits(Decision *d, const Seeker *s)
 {
     Candidate *part = s->part;
-    for (int i = 0; i < s->hits; i++) {
-        Candidate *whole = s->hit[i].whole;
+    for (int i = 0; i < s->hits.n; i++) {
+        Candidate *whole = s->hits.at[i].whole;
         const bool all = whole->tensor->count == part->tensor->count;
         View v;
         Cut cut;
         if (whole->gone || (all && is_the_same(whole->tensor, part->tensor)) ||
-            !find_view(whole->tensor, part->tensor, s->hit[i].at, &v) || !make_cut(whole->tensor, part->tensor, &v, &cut))
+            !find_view(whole->tensor, part->tensor, s->hits.at[i].at, &v) || !make_cut(whole->tensor, part->tensor, &v, &cut))
             continue;
         const char *what = all ? arena_text(d->arena, "\"%s\" in another order", whole->name)
                                : arena_text(d->arena, "%lld of the %lld elements of \"%s\"", (long long)part->tensor->count,
@@ -289,7 +290,7 @@ void tie_parts(Decision *d)
     }
     if (!seekers.n) return;
     for (int i = 0; i < d->list.n; i++)
-        if (may_be_whole(d, d->list.at[i])) look_through(d->list.at[i], i, &seekers, filter);
+        if (may_be_whole(d, d->list.at[i])) look_through(d->arena, d->list.at[i], i, &seekers, filter);
     qsort(seekers.at, (size_t)seekers.n, sizeof *seekers.at, by_size);
     for (int i = 0; i < seekers.n; i++)
         if (!seekers.at[i]->part->gone) try_hits(d, seekers.at[i]);

@@ -51,6 +51,15 @@ static void views_are_parts(void **state)
           "MatMul b: x permute -> z\nout y\nout z\n", "train h.weight weight of \"a\" (MatMul)\n");
 }
 
+/* A row that begins with a number which stands in 75 rows before it: each of these is r[i], r[i + 1], … */
+static void found_behind_many_of_its_first_number(void **state)
+{
+    (void)state;
+    wants("in x f32 batch,100\nin v f32 batch,95\nw r 10,20 random\nw h.weight 90,100 part:0:1:1=r\nw slice_1 1,95 part:80:1:1=r\n"
+          "Gemm a: x h.weight -> y transB=1\nGemm b: v slice_1 -> z transB=1\nout y\nout z\n",
+          "frozen r no operation on data reads it\ntrain h.weight weight of \"a\" (Gemm)\n");
+}
+
 /* ---- what is none ---- */
 static void what_is_no_part(void **state)
 {
@@ -177,7 +186,8 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(rows_are_a_part), T(views_are_parts), T(what_is_no_part), T(options_about_parts), T(modules_tell_copies),
+        T(rows_are_a_part), T(views_are_parts),
+        T(found_behind_many_of_its_first_number), T(what_is_no_part), T(options_about_parts), T(modules_tell_copies),
         T(merged_matrices_are_separated), T(notes_of_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
