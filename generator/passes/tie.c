@@ -6,9 +6,9 @@
  * Exporters merge equal tensors of fresh models: all norms share one gain of ones, biases one of zeros, layers that were made as
  * copies their matrices.  A constant-filled tensor that trains in several places is therefore one tensor a place, NAME#node; so is a
  * matrix of which the exporter says that it was several parameters, or, where constant-filled ones show that it merged, that modules
- * use which differ in a number.  They also write a tied head as a second matrix,
- * transposed: equal matrices become one; but equal matrices of the same role, both with names of their own or used by modules that
- * differ in a number, are copies of a layer.  Parts of a tensor that stand beside it: parts.c.
+ * use which differ in a number.  They also write a tied head as a second matrix, transposed: equal matrices become one; but equal
+ * matrices of the same role, both with names of their own or used by modules that differ in a number, are copies of a layer.  Parts
+ * of a tensor that stand beside it: parts.c.
  */
 #include "passes/trainable.h"
 #include "support/diag.h"
