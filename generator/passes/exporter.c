@@ -137,14 +137,20 @@ bool exporter_modules_differ(Arena *arena, const OnnxNode *a, const OnnxNode *b)
     return *x && *y && strcmp(x, y) != 0;
 }
 
+static bool ends_module(const char *at)
+{
+    return !*at || *at == '.' || *at == '/';
+}
+
 bool exporter_numbers_apart(Arena *arena, const OnnxNode *a, const OnnxNode *b)
 {
     const char *x = module_of(arena, a), *y = module_of(arena, b);
-    bool apart = false;
+    bool apart = false, numbers_a_call = false; /* /block_1 is the second call of /block, as far as one can tell */
     while (*x && *y) {
         const size_t n = strspn(x, "0123456789"), m = strspn(y, "0123456789");
         if (!n != !m || (!n && *x != *y)) return false;
-        apart |= n != m || strncmp(x, y, n);
+        if (!(numbers_a_call && ends_module(x + n) && ends_module(y + m))) apart |= n != m || strncmp(x, y, n);
+        numbers_a_call = *x == '_' || *x == '@';
         x += n ? n : 1, y += m ? m : 1;
     }
     return apart && !*x && !*y;

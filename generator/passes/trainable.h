@@ -37,7 +37,8 @@ const char *near_candidates(Decision *d, const char *wrong);
 /* ---- exporter.c ---- */
 /* The parameter that PyTorch's dynamo exporter says is the node's input, "p_emb_weight"; NULL where it says none. */
 const char *exporter_parameter(Arena *arena, const OnnxNode *node, int input);
-/* Whether the modules that the nodes belong to differ in numbers alone: layers.0.linear1 and layers.1.linear1. */
+/* Whether the modules that the nodes belong to differ in numbers alone: layers.0.linear1 and layers.1.linear1; not in how often
+ * one was called, /block_1 and /block_2. */
 bool exporter_numbers_apart(Arena *arena, const OnnxNode *a, const OnnxNode *b);
 /* Whether they belong to modules that are known, and others. */
 bool exporter_modules_differ(Arena *arena, const OnnxNode *a, const OnnxNode *b);

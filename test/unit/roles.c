@@ -364,6 +364,19 @@ static void bent_constants_train(void **state)
           "train w weight of \"m\" (MatMul)\nfrozen onnx::Neg_9 part of a computed table: operand of \"s\" (Mul)\n");
 }
 
+/* One module that is called three times, beside norms that the exporter merged: its weight is one. */
+static void calls_share_a_weight(void **state)
+{
+    (void)state;
+#define CALLS(a, b)                                                                                                                \
+    "in x f32 batch,4\nw onnx::MatMul_9 4,4 random\nw n.weight 4 =2\nMatMul " a "/MatMul: x onnx::MatMul_9 -> h\n"                   \
+    "LayerNormalization /n.0/LayerNormalization: h n.weight -> i\nMatMul " b "/MatMul: i onnx::MatMul_9 -> j\n"                       \
+    "LayerNormalization /n.1/LayerNormalization: j n.weight -> y\nout y\n"
+    const Options none = {0};
+    assert_non_null(strstr(short_table(run(CALLS("/l_1", "/l_2"), &none)), "train onnx::MatMul_9 weight"));
+    assert_non_null(strstr(short_table(run(CALLS("/l.1", "/l.2"), &none)), "train onnx::MatMul_9#/l.1/MatMul weight"));
+}
+
 /* What dynamo calls what it computed is a parameter's name with the script exporter, which calls nodes /Mul. */
 static void words_of_arithmetic(void **state)
 {
@@ -416,6 +429,7 @@ int main(void)
         T(convolutions_without_bias),
         T(bent_constants_train),
         T(words_of_arithmetic),
+        T(calls_share_a_weight),
         T(names_of_exporters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
