@@ -30,7 +30,8 @@ $train --steps 1 --checkpoint "$scratch/limited/checkpoint" >/dev/null
 cp "$scratch/limited/checkpoint/checkpoint.safetensors" "$scratch/before"
 expect "limit: checkpoint over another" 2 limited 200 $train --steps 2 --checkpoint "$scratch/limited/checkpoint"
 check "the checkpoint before is whole" cmp "$scratch/before" "$scratch/limited/checkpoint/checkpoint.safetensors"
-left "$scratch/limited" 2
+check "and has a second name" cmp "$scratch/before" "$scratch/limited/checkpoint/checkpoint.before.safetensors"
+left "$scratch/limited" 3
 expect "limit: the log, but not the checkpoint" 2 limited 8000 sh -c "$train --steps 40 --log /dev/full --checkpoint $scratch/limited/checkpoint"
 expect "output: generator" 2 sh -c "$DISC_GEN models/letters.onnx --dump import >/dev/full"
 expect "output: --evaluate" 2 sh -c "$train --evaluate --json >/dev/full"
