@@ -59,8 +59,8 @@ void compile_target(const Compile *compile, bool (*quit)(void *context), void *c
     snprintf(target, sizeof target, "%s", compile->target);
     snprintf(more, sizeof more, "%s", compile->more);
     snprintf(device, sizeof device, "DEVICE=%s", compile->device);
-    char nice[] = "nice", n[] = "-n", lowest[] = "19", make[] = "make", silent[] = "-s", change[] = "-C";
-    char *const arguments[] = {nice, n, lowest, make, silent, change, folder, target, device, *more ? more : NULL, NULL};
+    char nice[] = "nice", n[] = "-n", low[] = "10", make[] = "make", silent[] = "-s", change[] = "-C";
+    char *const arguments[] = {nice, n, low, make, silent, change, folder, target, device, *more ? more : NULL, NULL};
     pid_t child;
     bool late;
     int error = spawn(arguments, &child);

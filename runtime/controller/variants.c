@@ -16,7 +16,7 @@
 static const double HOT_SECONDS =
                         60, /* dims that have taken so long in steps, and will take twice that again, are worth a compiler's time */
     FASTER = 0.98;          /* of the generic program's time: less is noise */
-static const int COMPILE_SECONDS = 300;
+static const int COMPILE_SECONDS = 900;
 
 typedef enum { COUNTED, COMPILING, PROVING, SWAPPED, DROPPED } Stage;
 typedef struct {

@@ -1,6 +1,6 @@
 /* Variants: model.cu compiled once more, with the dims that a run meets most as constants, while the run goes on.
  *
- * For dims that have taken long enough a thread calls `make variants/<hash>.so` in the program's folder, at the lowest priority and within
+ * For dims that have taken long enough a thread calls `make variants/<hash>.so` in the program's folder, at a low priority and within
  * a time limit; training never waits for it.  The result is loaded between steps and proven on the batches that come: on each of
  * VARIANT_ROUNDS of them both programs run from the same state, and loss, weights and optimizer states must be the same bit for bit.
  * It is swapped in where it was also faster, otherwise dropped.  So a swap changes no result, and a resumed run is the run that was not
