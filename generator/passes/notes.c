@@ -35,13 +35,7 @@ static bool is_named_as_result(const char *name)
                                         "pow",  "log",     "abs",     "clamp",  "matmul",     "mm",
                                         "bmm",  "einsum",  "flip",    "cumsum", "reciprocal", "linalg_vector_norm",
                                         "relu", "elu",     NULL};
-    for (int i = 0; words[i]; i++) {
-        const size_t n = strlen(words[i]);
-        if (strncmp(name, words[i], n)) continue;
-        const char *rest = name + n;
-        if (!*rest || (*rest == '_' && rest[1] && !rest[1 + strspn(rest + 1, "0123456789")])) return true;
-    }
-    return false;
+    return name_is_word(name, words);
 }
 
 /* The script exporter renames what it computed after the operation that reads it; of a matrix for MatMul that may be a transpose. */

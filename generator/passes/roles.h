@@ -52,6 +52,7 @@ bool exporter_has_source(const OnnxNode *node);    /* the exporter says what the
 /* val_12, onnx::Conv_17, /Constant_3_output_0, p2o.helper.constant.7, mul/y:0, 42: a name that an exporter made up; but
  * model/dense/MatMul/ReadVariableOp:0 and conv2d_0.w_0 are names of parameters */
 bool name_is_generated(const char *name);
+bool name_is_word(const char *name, const char *const *words); /* one of them, as it is or with _NUMBER behind it; words end with NULL */
 bool name_is_result(const char *name); /* sqrt, mul_3: as dynamo calls what arithmetic gives */
 bool name_is_numbered_value(const char *name); /* val_3: as dynamo numbers them */
 bool name_is_computed(const char *name);  /* generated, or called after a view: slice_1, permute, t_3 */

@@ -34,7 +34,7 @@ static size_t length_without_number(const char *name)
     return n && n < whole && name[n - 1] == '_' ? n - 1 : whole;
 }
 
-static bool is_word_with_number(const char *name, const char *const *words)
+bool name_is_word(const char *name, const char *const *words)
 {
     const size_t n = length_without_number(name);
     for (; *words; words++)
@@ -48,20 +48,20 @@ static bool is_made_up_word(const char *name)
     static const char *const words[] = {"zeros", "ones",       "zero",      "one",    "full",     "scalar_tensor", "arange",
                                         "clone", "eps",        "half",      "two",    "_to_copy", "val",           "_val",
                                         "const", "zeros_like", "ones_like", "tensor", "auto",     "epsilon",       NULL};
-    return is_word_with_number(name, words);
+    return name_is_word(name, words);
 }
 
 bool name_is_result(const char *name)
 {
     static const char *const words[] = {"add", "sub", "mul",  "div",        "sqrt", "rsqrt",    "pow",
                                         "sum", "mean", "reciprocal", "rsub", "linspace", NULL};
-    return is_word_with_number(name, words);
+    return name_is_word(name, words);
 }
 
 bool name_is_numbered_value(const char *name)
 {
     static const char *const words[] = {"val", "_val", NULL};
-    return is_word_with_number(name, words);
+    return name_is_word(name, words);
 }
 
 /* tf2onnx: "Mul__34", "scale__12:0"; TensorFlow's own operands: "model/lambda/mul/y:0" */
